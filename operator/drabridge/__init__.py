@@ -1,0 +1,1 @@
+"""drabridge: unmodified Pods that ask for extended resources are served by Dynamic Resource Allocation."""

@@ -1,0 +1,1 @@
+"""Our API: custom resources as pydantic models, and the definitions generated from them."""

@@ -1,0 +1,34 @@
+"""The command line, a module a verb."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from drabridge.cli import operator
+from drabridge.core.errors import DrabridgeError
+
+app = typer.Typer(
+    name="drabridge",
+    help="Unmodified Pods that ask for extended resources, served by Dynamic Resource Allocation.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+app.command("operator", help=operator.HELP)(operator.operator)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Keep `operator` a verb of its own, although it is the only one."""
+
+
+def main() -> None:
+    """The console script: errors of ours are one line and exit code 1, everything else is a bug with its traceback."""
+    try:
+        app()
+    except DrabridgeError as error:
+        Console(stderr=True, soft_wrap=True).print(f"drabridge: {error}", markup=False, highlight=False)
+        sys.exit(1)

@@ -1,0 +1,178 @@
+"""`drabridge operator`: run the operator, one of any number of replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+import uuid
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+import uvloop
+from aiohttp import web
+
+from drabridge.cli import logs
+from drabridge.core.podview import DEFAULT_SCHEDULER
+from drabridge.delivery.operator import Operator, Options
+from drabridge.handlers.setup import watch
+from drabridge.kube.client import Client
+from drabridge.kube.lease import Durations
+from drabridge.serve import probes, webhook
+from drabridge.serve.tls import (
+    Certificates,
+    MountedCertificates,
+    SelfManagedCertificates,
+    keep_fresh,
+    keep_published,
+)
+
+HELP = """Run the operator: webhook, claims and binding back.
+
+Examples:
+
+  drabridge operator                                  in a cluster, as the manifests do
+
+  drabridge operator --kubeconfig ~/.kube/config --namespace drabridge-system    on a workstation
+
+Every option can be given by an environment variable, too (shown in brackets)."""
+
+_log = structlog.get_logger(__name__)
+
+
+def _env(name: str) -> str:
+    return f"DRABRIDGE_{name}"
+
+
+def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by keyword
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(envvar="KUBECONFIG", help="Default: the Pod's ServiceAccount, else ~/.kube/config."),
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    namespace: Annotated[
+        str, typer.Option(envvar="POD_NAMESPACE", help="Where drabridge itself lives: Lease, state, certificates.")
+    ] = "drabridge-system",
+    identity: Annotated[
+        str, typer.Option(envvar="POD_NAME", help="This replica's name in Lease and events. Default: the host's.")
+    ] = "",
+    scheduler_names: Annotated[
+        str,
+        typer.Option(
+            envvar=_env("SCHEDULER_NAMES"),
+            help="Comma-separated values of spec.schedulerName whose Pods may be rewritten: schedulers that"
+            " allocate ResourceClaims.",
+        ),
+    ] = DEFAULT_SCHEDULER,
+    native_after: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("NATIVE_AFTER"),
+            min=0,
+            help="Seconds for which kube-scheduler must have been able to serve a name before Auto leaves it to it.",
+        ),
+    ] = 600.0,
+    probe_every: Annotated[
+        float,
+        typer.Option(envvar=_env("PROBE_EVERY"), min=0.1, help="Seconds between two looks at the API server's gate."),
+    ] = 15.0,
+    pending_every: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("PENDING_EVERY"), min=0.1, help="Seconds between two looks for pending Pods left alone."
+        ),
+    ] = 15.0,
+    webhook_address: Annotated[
+        str, typer.Option(envvar=_env("WEBHOOK_ADDRESS"), help="Address and port of the webhook (HTTPS).")
+    ] = "0.0.0.0:9443",
+    probe_address: Annotated[
+        str, typer.Option(envvar=_env("PROBE_ADDRESS"), help="Address and port of probes and metrics (HTTP).")
+    ] = "0.0.0.0:8080",
+    tls_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=_env("TLS_DIR"),
+            help="Directory with tls.crt and tls.key, as cert-manager mounts it. Default: own certificates.",
+        ),
+    ] = None,
+    lease_seconds: Annotated[
+        int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
+    ] = 15,
+    log_level: Annotated[str, typer.Option(envvar=_env("LOG_LEVEL"), help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[logs.Format, typer.Option(envvar=_env("LOG_FORMAT"), help="auto is text on a terminal.")] = (
+        logs.Format.AUTO
+    ),
+) -> None:
+    """Parse the options and run until SIGTERM or SIGINT."""
+    logs.configure(log_level, log_format)
+    name = identity or socket.gethostname()
+    options = Options(
+        namespace=namespace,
+        identity=f"{name}_{uuid.uuid4()}",
+        instance=name,
+        schedulers=frozenset(filter(None, (each.strip() for each in scheduler_names.split(",")))),
+        native_after=native_after,
+        probe_every=probe_every,
+        pending_every=pending_every,
+        lease=Durations(lease=lease_seconds, renew=lease_seconds * 2 / 3, retry=lease_seconds * 2 / 15),
+    )
+    addresses = (_address(webhook_address, "--webhook-address"), _address(probe_address, "--probe-address"))
+    uvloop.run(_run(options, kubeconfig, context, addresses, tls_dir))
+
+
+async def _run(
+    options: Options,
+    kubeconfig: Path | None,
+    context: str | None,
+    addresses: tuple[tuple[str, int], tuple[str, int]],
+    tls_dir: Path | None,
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _log.info("starting", version=version("drabridge"), identity=options.identity, namespace=options.namespace)
+    async with await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client:
+        parts = Operator(client, client.credentials, options)
+        certificates: Certificates = (
+            MountedCertificates(tls_dir) if tls_dir else SelfManagedCertificates(client, options.namespace)
+        )
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        probe = await _serve(probes.application(parts.metrics, parts.unready, parts.measure), addresses[1])
+        await certificates.refresh(tls)
+        await parts.prepare()
+        hook = await _serve(webhook.application(parts.admission, parts.metrics), addresses[0], tls)
+        try:
+            await _live(parts, certificates, tls, stop)
+        finally:
+            await hook.cleanup()
+            await probe.cleanup()
+    _log.info("stopped")
+
+
+async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext, stop: asyncio.Event) -> None:
+    """Run all parts until `stop`, or until one fails. Watching ends last: those who write need it until they stop."""
+    watching_over = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(parts.follow(stop))
+        tasks.create_task(keep_fresh(certificates, tls, stop))
+        tasks.create_task(watch(parts, watching_over))
+        await parts.lead(stop, lambda over: keep_published(certificates, parts.writer, over))
+        watching_over.set()
+
+
+async def _serve(app: web.Application, address: tuple[str, int], tls: ssl.SSLContext | None = None) -> web.AppRunner:
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, *address, ssl_context=tls).start()
+    return runner
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) < 65536:
+        raise typer.BadParameter(f"{text!r} is not ADDRESS:PORT", param_hint=option)
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - an empty host means all of them

@@ -1,0 +1,1 @@
+"""What is true and what should happen: pure functions of frozen values."""

@@ -1,0 +1,255 @@
+"""What the operator does for one rewritten Pod, in the order in which it happens in the Pod's life.
+
+```
+Pod stored --> claim missing --> CreateClaim --> (kube-scheduler allocates, binds) --> BindBack --> Settled
+                    |
+                    +--> not allowed now, class missing, name taken: Waiting, with a reason; decided again on any change
+```
+Each step follows from what the API server shows, never from memory, so a restart goes on where it was.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drabridge.core import asked as annotation
+from drabridge.core.asked import Asked
+from drabridge.core.cluster import ClusterView
+from drabridge.core.errors import InvalidInput
+from drabridge.core.podview import PodView
+from drabridge.core.reasons import CURES, Reason
+from drabridge.core.rewrite import ALLOWED_RULES, NameAsk, object_to, our_claim
+
+ALLOCATION_ANNOTATION = "drabridge.io/allocation"
+CONDITION = "drabridge.io/DevicesAllocated"
+MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
+LATE_AFTER = 5.0
+"""Seconds after which a Pod without its claim is told why."""
+
+ALLOCATION_MAX_BYTES = 128 * 1024
+"""An object's annotations may hold 256 KiB together (apimachinery, TotalAnnotationSizeLimitB); others need some."""
+
+SPECIAL_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""kube-scheduler's mark on the claims that it makes itself for extended resources (KEP-5004)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """One device of an allocation (`status.allocation.devices.results[]`)."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """What decisions read of a ResourceClaim. `classes` is request name -> DeviceClass."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner_name: str
+    owner_uid: str
+    special: bool
+    ours: bool
+    classes: Mapping[str, str]
+    results: tuple[DeviceResult, ...] | None
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, "default/claim"."""
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "ClaimView":
+        """The view of a v1 ResourceClaim as the API server stores it."""
+        metadata = raw["metadata"]
+        owner: Mapping[str, str] = next(
+            (
+                each
+                for each in metadata.get("ownerReferences", ())
+                if each.get("controller") and (each["apiVersion"], each["kind"]) == ("v1", "Pod")
+            ),
+            {},
+        )
+        allocation = raw.get("status", {}).get("allocation")
+        results = None
+        if allocation is not None:
+            results = tuple(
+                DeviceResult(each["request"], each["driver"], each["pool"], each["device"])
+                for each in allocation.get("devices", {}).get("results", ())
+            )
+        labels = metadata.get("labels", {})
+        return cls(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            owner_name=owner.get("name", ""),
+            owner_uid=owner.get("uid", ""),
+            special=metadata.get("annotations", {}).get(SPECIAL_CLAIM) == "true",
+            ours=all(labels.get(key) == value for key, value in MANAGED_BY.items()),
+            classes={
+                request["name"]: request.get("exactly", {}).get("deviceClassName", "")
+                for request in raw["spec"].get("devices", {}).get("requests", ())
+            },
+            results=results,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Create this claim; `devices` of it in all."""
+
+    body: Mapping[str, Any]
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindBack:
+    """Write `annotation` and the condition with `message` on the Pod, in one patch of its status."""
+
+    annotation: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The Pod has no claim and cannot get one now."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing is to be done until the Pod or its claim changes."""
+
+
+NextStep = CreateClaim | BindBack | Waiting | Settled
+
+
+def next_step(pod: PodView, claim: ClaimView | None, cluster: ClusterView) -> NextStep:
+    """What is to be done for `pod` now. `claim` is the claim of the name that the Pod waits for, whoever owns it."""
+    entry = our_claim(pod)
+    if entry is None or pod.deleting or pod.phase in ("Succeeded", "Failed"):
+        return Settled()
+    if claim is not None and claim.owner_uid != pod.uid:
+        return Waiting(Reason.CLAIM_FOREIGN, f"ResourceClaim {claim.key} is not owned by {pod.described}")
+    if claim is not None:
+        return _bind_back(pod, claim)
+    if pod.node_name:
+        return Settled()  # it had its claim, or it would have no node; a claim made now would never be allocated
+    try:
+        asked = annotation.decode(pod)
+    except InvalidInput as error:
+        return Waiting(Reason.ANNOTATION_INVALID, str(error))
+    if asked is None:
+        return Waiting(Reason.ANNOTATION_INVALID, f"{pod.described}: annotation {annotation.ANNOTATION} is missing")
+    return _create(pod, entry.name, str(entry.claim_name), asked, cluster)
+
+
+def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: ClusterView) -> CreateClaim | Waiting:
+    if unknown := _points_elsewhere(pod, entry, asked):
+        return Waiting(Reason.ANNOTATION_INVALID, unknown)
+    classes: dict[str, str] = {}
+    for resource in sorted({request.resource for request in asked.requests}):
+        # Decided afresh: the annotation proves nothing about what is allowed, and policies may have changed.
+        if objection := object_to(pod, NameAsk(resource, (), settled=True), cluster, ALLOWED_RULES):
+            return Waiting(objection.reason, objection.detail)
+        mapping = cluster.classes.resolve(resource)
+        if mapping is None or not mapping.present:
+            name = mapping.device_class if mapping else "?"
+            return Waiting(Reason.DEVICE_CLASS_MISSING, f"DeviceClass {name} for {resource} does not exist")
+        classes[resource] = mapping.device_class
+    return CreateClaim(claim_body(pod, claim_name, asked, classes), asked.devices)
+
+
+def _points_elsewhere(pod: PodView, entry: str, asked: Asked) -> str | None:
+    """The Pod's containers must use exactly the requests of the annotation; else one of the two was edited."""
+    used = {claim.request for container in pod.containers for claim in container.claims if claim.name == entry}
+    names = {request.name for request in asked.requests}
+    if used == names:
+        return None
+    odd = min(str(name) for name in used ^ names)
+    return f"{pod.described}: only one of annotation {annotation.ANNOTATION} and resources.claims has request {odd}"
+
+
+def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]) -> dict[str, Any]:
+    """The ResourceClaim of a rewritten Pod.
+
+    The Pod is its controller, so the resourceclaim controller frees and deletes it with the Pod.
+    `blockOwnerDeletion` stays unset: it would ask for rights on the Pod's finalizers. adminAccess is never set.
+    """
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": pod.namespace,
+            "labels": dict(MANAGED_BY),
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+            ],
+        },
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": request.name,
+                        "exactly": {
+                            "deviceClassName": classes[request.resource],
+                            "allocationMode": "ExactCount",
+                            "count": request.count,
+                        },
+                    }
+                    for request in asked.requests
+                ]
+            }
+        },
+    }
+
+
+def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
+    """Not before the Pod has a node: until then the scheduler may take the allocation back."""
+    if not pod.node_name or claim.results is None or ALLOCATION_ANNOTATION in pod.annotations:
+        return Settled()
+    try:
+        asked = annotation.decode(pod)
+    except InvalidInput:
+        asked = None  # somebody edited it after the claim was made; the devices are known all the same
+    names = ", ".join(sorted({result.device for result in claim.results}))
+    count = len(claim.results)
+    message = f"{count} {'device' if count == 1 else 'devices'} on {pod.node_name}: {names}"
+    return BindBack(allocation_of(claim.results, asked), message[:1024])
+
+
+def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None) -> str:
+    """The allocation as the annotation shows it: a JSON list of container, resource, request, driver, pool, device.
+
+    A request that several containers use is listed for each. If that gets too long for an annotation, each device is
+    listed once, without its containers.
+    """
+    by_request: dict[str, list[DeviceResult]] = {}
+    for result in results:
+        by_request.setdefault(result.request, []).append(result)
+    rows = [
+        {"container": mapping.container, "resource": mapping.resource} | _row(result)
+        for mapping in (asked.mappings if asked else ())
+        for result in by_request.get(mapping.request, ())
+    ]
+    text = json.dumps(rows, separators=(",", ":"))
+    if rows and len(text) <= ALLOCATION_MAX_BYTES:
+        return text
+    return json.dumps([_row(result) for result in results], separators=(",", ":"))
+
+
+def _row(result: DeviceResult) -> dict[str, str]:
+    return {"request": result.request, "driver": result.driver, "pool": result.pool, "device": result.device}
+
+
+def cure_of(waiting: Waiting) -> str:
+    """The sentence that an event shows: what is wrong, and what to do about it."""
+    return f"{waiting.detail}. Cure: {CURES[waiting.reason]}."

@@ -1,0 +1,69 @@
+"""What decisions read of an ExtendedResourcePolicy, and which of several policies counts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drabridge.core.podview import PodView
+from drabridge.core.selectors import LabelSelector
+
+
+class Delivery(StrEnum):
+    """Who makes the claim and who allocates (`spec.delivery`, `status.delivery`)."""
+
+    AUTO = "Auto"
+    """drabridge chooses for each name; never in a status."""
+
+    REWRITE = "Rewrite"
+    """drabridge rewrites the Pod at admission and creates the claim; kube-scheduler allocates it."""
+
+    NATIVE = "Native"
+    """kube-scheduler does both; drabridge watches."""
+
+    OFF = "Off"
+    """drabridge leaves the name alone."""
+
+
+class Coexistence(StrEnum):
+    """What happens while a device plugin serves the name as well (`spec.coexistence`)."""
+
+    DEVICE_PLUGIN = "DevicePlugin"
+    """Pods are left to the device plugin."""
+
+    REWRITE = "Rewrite"
+    """Pods are rewritten all the same; they cannot use the plugin's devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    """One ExtendedResourcePolicy. Selectors that are None select everything."""
+
+    name: str
+    uid: str
+    created: str
+    generation: int
+    resource: str
+    device_class: str
+    delivery: Delivery
+    coexistence: Coexistence
+    namespaces: LabelSelector | None
+    pods: LabelSelector | None
+
+    def selects_namespace(self, labels: Mapping[str, str]) -> bool:
+        """Whether the policy is meant for a namespace with these labels."""
+        return self.namespaces is None or self.namespaces.matches(labels)
+
+    def selects_pod(self, pod: PodView) -> bool:
+        """Whether the policy is meant for this Pod, by the Pod's labels alone."""
+        return self.pods is None or self.pods.matches(pod.labels)
+
+
+def effective(policies: Iterable[PolicyView]) -> dict[str, PolicyView]:
+    """The policy that counts for each resource name: the oldest, then the one with the smaller name.
+
+    The oldest wins so that a second policy cannot take over a name that is in use.
+    """
+    winners: dict[str, PolicyView] = {}
+    for policy in sorted(policies, key=lambda each: (each.created, each.name)):
+        winners.setdefault(policy.resource, policy)
+    return winners

@@ -1,0 +1,81 @@
+"""The status of an ExtendedResourcePolicy: whether the name is served, how, and how much of it is in use."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from drabridge.core.auto import choose
+from drabridge.core.cluster import ClusterView
+from drabridge.core.policy import Coexistence, Delivery, PolicyView
+from drabridge.core.reasons import CURES, Reason
+from drabridge.core.usage import Usage
+
+
+def status_of(
+    policy: PolicyView, cluster: ClusterView, usage: Usage, conditions: Iterable[Mapping[str, Any]], now: str
+) -> dict[str, Any]:
+    """The status to be shown. `conditions` are those shown until now; `now` is RFC 3339.
+
+    lastTransitionTime moves only when a condition's status does (API conventions, "Typical status properties").
+    """
+    ready, reason, message = _ready(policy, cluster)
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "reason": reason.value,
+        "message": message,
+        "observedGeneration": policy.generation,
+        "lastTransitionTime": now,
+    }
+    for former in conditions:
+        if former.get("type") == "Ready" and former.get("status") == condition["status"]:
+            condition["lastTransitionTime"] = former.get("lastTransitionTime", now)
+    return {
+        "observedGeneration": policy.generation,
+        "conditions": [condition],
+        "delivery": choose(policy.resource, cluster).delivery.value,
+        "pods": usage.pods,
+        "claims": usage.claims,
+        "devices": {"allocated": usage.allocated},
+    }
+
+
+def _ready(policy: PolicyView, cluster: ClusterView) -> tuple[bool, Reason, str]:
+    for reason, detail in _hindrances(policy, cluster):
+        return False, reason, _sentence(detail, CURES[reason])
+    mapping = cluster.classes.resolve(policy.resource)
+    if mapping and mapping.losers:
+        # The policy names its class, so nothing is in doubt; without the policy it would be.
+        detail = (
+            f"DeviceClass {', '.join(mapping.losers)} declares {policy.resource} as well; the policy's class is used"
+        )
+        return True, Reason.NAME_COLLISION, _sentence(detail, CURES[Reason.NAME_COLLISION])
+    choice = choose(policy.resource, cluster)
+    how = f"{policy.resource} is served by DeviceClass {policy.device_class}, delivery {choice.delivery}"
+    why = f"; not natively: {choice.detail}" if _auto_rewrites(policy, choice.delivery) else ""
+    return True, Reason.SERVING, f"{how}{why}."
+
+
+def _hindrances(policy: PolicyView, cluster: ClusterView) -> Iterable[tuple[Reason, str]]:
+    """What keeps the policy from doing what it says, the weightiest first."""
+    winner = cluster.policies.get(policy.resource)
+    if winner and winner.name != policy.name:
+        yield Reason.NAME_SHADOWED, f"ExtendedResourcePolicy {winner.name} is older and serves {policy.resource}"
+    if policy.delivery is Delivery.OFF:
+        yield Reason.POLICY_OFF, "spec.delivery is Off"
+    mapping = cluster.classes.resolve(policy.resource)
+    if mapping is None or not mapping.present:
+        yield Reason.DEVICE_CLASS_MISSING, f"DeviceClass {policy.device_class} (spec.devices[0]) does not exist"
+    choice = choose(policy.resource, cluster)
+    if policy.delivery is Delivery.NATIVE and choice.reason is not Reason.SERVING:
+        yield choice.reason, choice.detail
+    node = cluster.nodes.plugins.get(policy.resource)
+    if node and policy.coexistence is Coexistence.DEVICE_PLUGIN and choice.delivery is Delivery.REWRITE:
+        yield Reason.DEVICE_PLUGIN_PRESENT, f"node {node} has {policy.resource} in status.allocatable"
+
+
+def _auto_rewrites(policy: PolicyView, delivery: Delivery) -> bool:
+    return policy.delivery is Delivery.AUTO and delivery is Delivery.REWRITE
+
+
+def _sentence(detail: str, cure: str) -> str:
+    return f"{detail}. Cure: {cure}."

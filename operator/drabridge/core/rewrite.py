@@ -1,0 +1,426 @@
+"""What admission does with a Pod that asks for extended resources.
+
+The rules of `POD_RULES` look at the Pod as a whole, those of `NAME_RULES` at one resource name of it; what no rule
+objects to is served: the names leave requests and limits, and the Pod points to a ResourceClaim that the operator
+creates once the Pod is stored.
+
+Admission may call several times for one Pod (`reinvocationPolicy`), with other webhooks and the in-tree plugins in
+between. The claim's name stands on the Pod after the first call and what was asked for in the annotation, so later
+calls come to the same end: applying the patch of a second call changes nothing.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drabridge.core import asked as annotation
+from drabridge.core.asked import Asked, AskedRequest
+from drabridge.core.auto import choose
+from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan
+from drabridge.core.cluster import ClusterView
+from drabridge.core.errors import InvalidInput
+from drabridge.core.names import is_explicit
+from drabridge.core.podview import Ask, Container, ContainerClaim, ContainerKind, PodClaim, PodView
+from drabridge.core.policy import Coexistence, Delivery
+from drabridge.core.quantity import Quantity
+from drabridge.core.reasons import Reason
+
+CLAIM_PREFIX = "drabridge-"
+"""What the name of every claim of ours begins with; the webhook configuration matches it, too."""
+
+CLAIM_NAME = re.compile(r"drabridge-[a-z0-9]{16}")
+"""A claim name of ours; it is the marker of a rewritten Pod, because copies lose labels and annotations."""
+
+DELIVERY_LABEL = "drabridge.io/delivery"
+OPT_OUT = "drabridge.io/rewrite"
+POD_CLAIM_NAME = "drabridge"
+"""Our entry's name in spec.resourceClaims, unless the Pod uses it already."""
+
+JSONPatch = list[dict[str, Any]]
+"""RFC 6902."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why the Pod (`resource` is None) or one of its resource names is left alone. `detail` names object and field."""
+
+    reason: Reason
+    detail: str
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The Pod is to be served by a claim. `left` are the names that stay on it, and why."""
+
+    patch: JSONPatch
+    claim_name: str
+    asked: Asked
+    left: tuple[Objection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAlone:
+    """The Pod stays as it is."""
+
+    objections: tuple[Objection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNames:
+    """The two names the claim may get: `fresh` was just made up; `taken` are those of our kind in use.
+
+    A name that stands on the Pod already is kept only if it is not in use: a copy of a rewritten Pod looks exactly
+    like a Pod that admission calls for a second time.
+    """
+
+    fresh: str
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NameAsk:
+    """All that one Pod asks of one resource name; `settled` if an earlier call took it over already."""
+
+    resource: str
+    asks: tuple[Ask, ...]
+    settled: bool
+
+
+def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
+    """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2).
+
+    Raises InvalidInput where the API server would refuse the Pod as well.
+    """
+    for rule in POD_RULES:
+        if objection := rule(pod, cluster):
+            return LeaveAlone((objection,))
+    marked = our_claim(pod)
+    before = _asked_before(pod, marked is not None)
+    if marked and not before:
+        return LeaveAlone((Objection(Reason.COPY_UNREADABLE, f"{pod.described} uses claim {marked.claim_name}"),))
+    served, left = [], []
+    for ask in _by_name(pod, before):
+        objection = None if ask.settled else object_to(pod, ask, cluster)
+        if objection:
+            left.append(objection)
+        else:
+            served.append(ask)
+    if not served:
+        return LeaveAlone(tuple(left))
+    claim = plan(_demands(pod, served), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
+    if claim.devices > MAX_DEVICES:
+        return LeaveAlone((*left, _too_many(pod, served, claim)))
+    asked = _asked(served, claim)
+    claim_name = names.fresh
+    if marked and marked.claim_name and marked.claim_name not in names.taken:
+        claim_name = marked.claim_name
+    return Rewrite(_patch(pod, asked, claim_name, marked), claim_name, asked, tuple(left))
+
+
+def our_claim(pod: PodView) -> PodClaim | None:
+    """The entry of spec.resourceClaims that carries a claim name of ours."""
+    for claim in pod.resource_claims:
+        if claim.claim_name and CLAIM_NAME.fullmatch(claim.claim_name):
+            return claim
+    return None
+
+
+# --- rules for the Pod as a whole
+
+
+def _mirror_pod(pod: PodView, _: ClusterView) -> Objection | None:
+    return Objection(Reason.MIRROR_POD, f"{pod.described} mirrors a static Pod") if pod.mirror else None
+
+
+def _node_name_set(pod: PodView, _: ClusterView) -> Objection | None:
+    if not pod.node_name:
+        return None
+    return Objection(Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}")
+
+
+def _opted_out(pod: PodView, _: ClusterView) -> Objection | None:
+    if pod.annotations.get(OPT_OUT, "").lower() != "false":
+        return None
+    return Objection(Reason.OPTED_OUT, f"{pod.described}: metadata.annotations['{OPT_OUT}'] is false")
+
+
+def _other_scheduler(pod: PodView, cluster: ClusterView) -> Objection | None:
+    if pod.scheduler_name in cluster.schedulers:
+        return None
+    return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {pod.scheduler_name}")
+
+
+POD_RULES: tuple[Callable[[PodView, ClusterView], Objection | None], ...] = (
+    _mirror_pod,
+    _node_name_set,
+    _opted_out,
+    _other_scheduler,
+)
+
+
+# --- rules for one resource name
+
+
+def _not_served(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    if cluster.classes.resolve(ask.resource):
+        return None
+    return Objection(Reason.NOT_SERVED, f"no DeviceClass stands behind {ask.resource}", ask.resource)
+
+
+def _policy_off(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    policy = cluster.policies.get(ask.resource)
+    if policy is None or policy.delivery is not Delivery.OFF:
+        return None
+    return Objection(Reason.POLICY_OFF, f"ExtendedResourcePolicy {policy.name}: spec.delivery is Off", ask.resource)
+
+
+def _not_selected(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    policy = cluster.policies.get(ask.resource)
+    if policy is None:
+        return None
+    if not policy.selects_namespace(cluster.namespace.labels):
+        field = "namespaceSelector does not select the namespace"
+    elif not policy.selects_pod(pod):
+        field = "podSelector does not select the Pod"
+    else:
+        return None
+    return Objection(Reason.NOT_SELECTED, f"ExtendedResourcePolicy {policy.name}: spec.{field}", ask.resource)
+
+
+def _native(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    if choose(ask.resource, cluster).delivery is not Delivery.NATIVE:
+        return None
+    return Objection(Reason.NATIVE, f"kube-scheduler serves {ask.resource} itself", ask.resource)
+
+
+def _device_plugin_present(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    node = cluster.nodes.plugins.get(ask.resource)
+    policy = cluster.policies.get(ask.resource)
+    if node is None or (policy and policy.coexistence is Coexistence.REWRITE):
+        return None
+    return Objection(
+        Reason.DEVICE_PLUGIN_PRESENT, f"node {node} has {ask.resource} in status.allocatable", ask.resource
+    )
+
+
+def _limit_differs(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    if not is_explicit(ask.resource):  # for implicit names the API server asks for neither (kep5004 §1.4)
+        return None
+    for each in ask.asks:
+        if each.limit is None or Quantity.parse(each.limit) != Quantity.parse(each.request):
+            return Objection(
+                Reason.LIMIT_DIFFERS,
+                f"{pod.described}: {each.path} is {each.request}, its limit {each.limit or 'not set'}",
+                ask.resource,
+            )
+    return None
+
+
+def _unreadable(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    for each in ask.asks:
+        for text in (each.request, each.limit):
+            try:
+                Quantity.parse(text or "0")
+            except ValueError as error:
+                return Objection(Reason.INVALID_POD, f"{pod.described}: {each.path}: {error}", ask.resource)
+    return None
+
+
+def _not_whole(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    for each in ask.asks:
+        if Quantity.parse(each.request).as_int() is None:
+            return Objection(Reason.NOT_WHOLE, f"{pod.described}: {each.path} is {each.request}", ask.resource)
+    return None
+
+
+def _limit_range(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    name = cluster.namespace.limit_ranges.get(ask.resource)
+    if name is None:
+        return None
+    return Objection(Reason.LIMIT_RANGE, f"LimitRange {pod.namespace}/{name} names {ask.resource}", ask.resource)
+
+
+def _resource_quota(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    name = cluster.namespace.quotas.get(ask.resource)
+    if name is None:
+        return None
+    return Objection(
+        Reason.RESOURCE_QUOTA, f"ResourceQuota {pod.namespace}/{name} names requests.{ask.resource}", ask.resource
+    )
+
+
+NameRule = Callable[[PodView, NameAsk, ClusterView], Objection | None]
+
+ALLOWED_RULES: tuple[NameRule, ...] = (_not_served, _policy_off, _not_selected, _limit_range, _resource_quota)
+"""What must hold at admission and still when the claim is created: anybody can write our annotation."""
+
+NAME_RULES: tuple[NameRule, ...] = (
+    _not_served,
+    _policy_off,
+    _not_selected,
+    _native,
+    _device_plugin_present,
+    _unreadable,
+    _not_whole,
+    _limit_differs,
+    _limit_range,
+    _resource_quota,
+)
+
+
+def object_to(
+    pod: PodView, ask: NameAsk, cluster: ClusterView, rules: tuple[NameRule, ...] = NAME_RULES
+) -> Objection | None:
+    """The first objection of `rules` to serving one name of `pod`."""
+    return next((objection for rule in rules if (objection := rule(pod, ask, cluster))), None)
+
+
+# --- what is asked for
+
+
+def _asked_before(pod: PodView, marked: bool) -> Asked | None:
+    """What an earlier call took off the Pod. An annotation without a claim of ours is not from such a call."""
+    if not marked:
+        return None
+    try:
+        return annotation.decode(pod)
+    except InvalidInput:
+        return None
+
+
+def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
+    """What is on the Pod and what was taken off it, by name, sorted.
+
+    Where both speak of one container and name, the earlier counts: in-tree plugins put names back with values of
+    their own (LimitRange defaults).
+    """
+    asks: dict[str, dict[int, Ask]] = {}
+    for ask in pod.extended():
+        asks.setdefault(ask.resource, {})[ask.container.index] = ask
+    settled = set()
+    containers = {container.name: container for container in pod.containers}
+    for name, resources in (before.containers if before else {}).items():
+        if name in containers:
+            for resource, quantity in resources.items():
+                settled.add(resource)
+                ask = Ask(containers[name], resource, quantity, quantity)
+                asks.setdefault(resource, {})[ask.container.index] = ask
+    return [
+        NameAsk(resource, tuple(ask for _, ask in sorted(by_container.items())), resource in settled)
+        for resource, by_container in sorted(asks.items())
+    ]
+
+
+def _demands(pod: PodView, served: list[NameAsk]) -> list[ContainerDemand]:
+    counts: dict[int, dict[str, int]] = {}
+    for ask in served:
+        for each in ask.asks:
+            counts.setdefault(each.container.index, {})[ask.resource] = Quantity.parse(each.request).ceil()
+    return [
+        ContainerDemand(
+            name=container.name,
+            short_lived=container.kind is ContainerKind.INIT,
+            keys=tuple(sorted({*container.request_keys, *counts.get(container.index, ())})),
+            counts=counts.get(container.index, {}),
+        )
+        for container in pod.containers
+    ]
+
+
+def _class_of(resource: str, cluster: ClusterView) -> str:
+    mapping = cluster.classes.resolve(resource)
+    return mapping.device_class if mapping else ""
+
+
+def _asked(served: list[NameAsk], claim: ClaimPlan) -> Asked:
+    containers: dict[str, dict[str, str]] = {}
+    for ask in served:
+        for each in ask.asks:
+            containers.setdefault(each.container.name, {})[ask.resource] = each.request
+    return Asked(
+        containers=containers,
+        requests=tuple(AskedRequest(each.name, each.resource, each.count) for each in claim.requests),
+        mappings=claim.mappings,
+    )
+
+
+def _too_many(pod: PodView, served: list[NameAsk], claim: ClaimPlan) -> Objection:
+    """The sum first, then who asks for how much: a person has to see which container to make smaller."""
+    parts = [f"{each.container.name} {each.request} {each.resource}" for ask in served for each in ask.asks]
+    shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    return Objection(
+        Reason.TOO_MANY_DEVICES,
+        f"{pod.described} asks for {claim.devices} devices in all, a ResourceClaim holds {MAX_DEVICES}: {shown}",
+    )
+
+
+# --- the patch
+
+
+def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None) -> JSONPatch:
+    entry = marked.name if marked else _entry_name(pod)
+    patch: JSONPatch = []
+    for container in pod.containers:
+        patch += _strip(container, asked.containers.get(container.name, {}))
+        patch += _point(container, entry, [each.request for each in asked.mappings if each.container == container.name])
+    patch += _entry(pod, entry, claim_name)
+    patch += _metadata("labels", pod.labels, bool(pod.labels), DELIVERY_LABEL, Delivery.REWRITE.value)
+    patch += _metadata("annotations", pod.annotations, pod.has_annotations, annotation.ANNOTATION, asked.encode())
+    return patch
+
+
+def _strip(container: Container, served: Mapping[str, str]) -> JSONPatch:
+    return [
+        {"op": "remove", "path": f"{container.path}/resources/{field}/{_escape(resource)}"}
+        for field, quantities in (("requests", container.requests), ("limits", container.limits))
+        for resource in sorted(served)
+        if resource in quantities
+    ]
+
+
+def _point(container: Container, entry: str, requests: list[str]) -> JSONPatch:
+    """Let the container have our claim's `requests`; claims of other entries stay."""
+    others = [claim for claim in container.claims if claim.name != entry]
+    wanted = [*others, *(ContainerClaim(entry, request) for request in dict.fromkeys(requests))]
+    if wanted == list(container.claims):
+        return []
+    claims = [{"name": claim.name} | ({"request": claim.request} if claim.request else {}) for claim in wanted]
+    if not container.has_resources:
+        return [{"op": "add", "path": f"{container.path}/resources", "value": {"claims": claims}}]
+    return [{"op": "add", "path": f"{container.path}/resources/claims", "value": claims}]
+
+
+def _entry_name(pod: PodView) -> str:
+    used = {claim.name for claim in pod.resource_claims}
+    name, count = POD_CLAIM_NAME, 1
+    while name in used:
+        count += 1
+        name = f"{POD_CLAIM_NAME}-{count}"
+    return name
+
+
+def _entry(pod: PodView, entry: str, claim_name: str) -> JSONPatch:
+    value = {"name": entry, "resourceClaimName": claim_name}
+    for index, claim in enumerate(pod.resource_claims):
+        if claim.name == entry:
+            if claim.claim_name == claim_name:
+                return []
+            return [{"op": "add", "path": f"/spec/resourceClaims/{index}/resourceClaimName", "value": claim_name}]
+    if pod.resource_claims:
+        return [{"op": "add", "path": "/spec/resourceClaims/-", "value": value}]
+    return [{"op": "add", "path": "/spec/resourceClaims", "value": [value]}]
+
+
+def _metadata(field: str, present: Mapping[str, str], exists: bool, key: str, value: str) -> JSONPatch:
+    if present.get(key) == value:
+        return []
+    if not exists:
+        # The map may be missing or null; adding the whole of it is right for both.
+        return [{"op": "add", "path": f"/metadata/{field}", "value": {key: value}}]
+    return [{"op": "add", "path": f"/metadata/{field}/{_escape(key)}", "value": value}]
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

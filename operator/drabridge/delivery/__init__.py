@@ -1,0 +1,1 @@
+"""Gather, let the core decide, apply once."""

@@ -1,0 +1,142 @@
+"""All parts of one running operator, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from drabridge.core.cluster import Gate
+from drabridge.delivery.admission import Admission
+from drabridge.delivery.metrics import Metrics
+from drabridge.delivery.native import NativeWatch
+from drabridge.delivery.pending import PendingPods
+from drabridge.delivery.policies import PolicyStatuses
+from drabridge.delivery.rewrite import Rewrites
+from drabridge.delivery.wakeups import Wakeups
+from drabridge.kube.caches import Caches
+from drabridge.kube.client import Client
+from drabridge.kube.credentials import Credentials
+from drabridge.kube.lease import Durations, Elector
+from drabridge.kube.recorder import Recorder
+
+LEASE = "drabridge"
+FLUSH_WITHIN = 3.0
+
+Part = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+"""Something that runs until the event is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `drabridge operator` can be told, apart from its ports and certificates."""
+
+    namespace: str
+    identity: str
+    instance: str
+    schedulers: frozenset[str]
+    native_after: float
+    probe_every: float
+    pending_every: float
+    lease: Durations
+
+
+class Operator:
+    """The parts, and how they live: what every replica does, and what only the Lease holder does."""
+
+    def __init__(self, client: Client, credentials: Credentials, options: Options) -> None:
+        self.credentials = credentials
+        self.metrics = Metrics()
+        self.caches = Caches(options.schedulers)
+        self.elector = Elector(
+            client, options.namespace, LEASE, options.identity, durations=options.lease, on_transition=self._transition
+        )
+        self.writer = client.fenced(self.elector)
+        self.recorder = Recorder(self.writer, options.instance)
+        self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
+        self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
+        self.pending = PendingPods(self.caches, client, self.recorder, self.metrics, interval=options.pending_every)
+        self.admission = Admission(self.caches, client)
+        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies)
+        self.native = NativeWatch(
+            self.caches,
+            client,
+            self.writer,
+            options.namespace,
+            settle=options.native_after,
+            interval=options.probe_every,
+            is_leader=lambda: self.elector.is_leader,
+            changed=self.wake_all,
+        )
+        self._client = client
+
+    def unready(self) -> str:
+        """What this replica still lacks to answer the webhook; empty if nothing."""
+        return "" if self.caches.synced else "caches are being filled"
+
+    def wake_all(self) -> None:
+        """Look at everything again."""
+        self.rewrites.wake_waiting()
+        self.policies.wake_all()
+
+    def measure(self) -> None:
+        """Bring the gauges up to date."""
+        self.rewrites.measure()
+        self.policies.measure()
+        self.metrics.gate.set({Gate.ON: 1, Gate.OFF: 0, Gate.UNKNOWN: -1}[self.caches.gate])
+        self.metrics.events_dropped.set(self.recorder.dropped)
+
+    async def prepare(self) -> None:
+        """Fill the caches and find out the gate; afterwards the webhook may be asked."""
+        await self.caches.load(self._client)
+        await self.native.look()
+
+    async def follow(self, stop: asyncio.Event) -> None:
+        """What every replica does until `stop` is set."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.wakeups.prune(stop))
+            tasks.create_task(self.native.run(stop))
+
+    async def lead(self, stop: asyncio.Event, *others: Part) -> None:
+        """What the Lease holder does, in each of its terms, until `stop` is set. `others` are run as well.
+
+        At the end the writers stop first, then the Lease is released, so that the next holder need not wait for it.
+        """
+        election_over = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.elector.run(election_over))
+            while await self._won(stop):
+                await self._term(stop, others)
+            election_over.set()
+        await self.elector.release()
+
+    async def _won(self, stop: asyncio.Event) -> bool:
+        await _first(self.elector.wait_acquired(), stop.wait())
+        return not stop.is_set()
+
+    async def _term(self, stop: asyncio.Event, others: tuple[Part, ...]) -> None:
+        over = asyncio.Event()
+        self.rewrites.wake_all()
+        self.policies.wake_all()
+        async with asyncio.TaskGroup() as tasks:
+            recorder = tasks.create_task(self.recorder.run())
+            for part in (self.rewrites.queue.run, self.policies.queue.run, self.pending.run, *others):
+                tasks.create_task(part(over))
+            await _first(self.elector.wait_lost(), stop.wait())
+            over.set()
+            await self.recorder.flush(FLUSH_WITHIN)
+            recorder.cancel()
+
+    def _transition(self, leading: bool) -> None:
+        self.metrics.leader.set(int(leading))
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when one of them does."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

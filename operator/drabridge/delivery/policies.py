@@ -1,0 +1,82 @@
+"""The status of ExtendedResourcePolicies. Only the Lease holder writes it."""
+
+from __future__ import annotations
+
+import structlog
+
+from drabridge.core.errors import Missing
+from drabridge.core.policy import Delivery
+from drabridge.core.policystatus import status_of
+from drabridge.core.usage import Usage
+from drabridge.delivery.metrics import Metrics
+from drabridge.kube.caches import Caches
+from drabridge.kube.client import Client, PatchType
+from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.resources import EXTENDED_RESOURCE_POLICIES
+from drabridge.kube.workqueue import WorkQueue
+
+FIELD_MANAGER = "drabridge-status"
+SETTLE = 1.0
+"""Seconds that changes are collected before a status is computed: a rollout changes its counts hundreds of times."""
+
+_log = structlog.get_logger(__name__)
+
+
+class PolicyStatuses:
+    """Keeps every policy's status as `core.policystatus` says it should be. Keys are policy names."""
+
+    def __init__(self, caches: Caches, client: Client, metrics: Metrics, *, clock: Clock = SYSTEM) -> None:
+        self._caches = caches
+        self._client = client
+        self._clock = clock
+        self._metrics = metrics
+        self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("policy"))
+
+    def wake_all(self) -> None:
+        """Compute every status again, soon."""
+        for record in self._caches.policies:
+            self.queue.wake_after(record.policy.name, SETTLE)
+
+    async def serve(self, name: str) -> None:
+        """Write one policy's status if it is not what it should be."""
+        record = self._caches.policies.get(name)
+        if record is None:
+            return
+        usages = self._caches.usage()
+        usage = sum(
+            (
+                usages.get((record.policy.resource, delivery), Usage())
+                for delivery in (Delivery.REWRITE, Delivery.NATIVE)
+            ),
+            Usage(),
+        )
+        now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions = record.status.get("conditions", ())
+        status = status_of(record.policy, self._caches.cluster(), usage, conditions, now)
+        if status == record.status:
+            return
+        try:
+            raw = await self._client.patch(
+                EXTENDED_RESOURCE_POLICIES,
+                None,
+                name,
+                {"metadata": {"name": name, "uid": record.policy.uid}, "status": status},
+                PatchType.APPLY,
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+                force=True,
+            )
+        except Missing:
+            return
+        self._caches.policies.seen(raw)
+        ready = status["conditions"][0]
+        _log.info("policy status", policy=name, ready=ready["status"], reason=ready["reason"])
+
+    def measure(self) -> None:
+        """Bring the gauges up to date."""
+        self._metrics.pods.clear()
+        self._metrics.devices.clear()
+        for (resource, delivery), usage in self._caches.usage().items():
+            self._metrics.pods.labels(resource, delivery).set(usage.pods)
+            self._metrics.devices.labels(resource, delivery).set(usage.allocated)
+        self._metrics.queue_depth.labels("policy").set(self.queue.depth)

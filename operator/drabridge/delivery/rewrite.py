@@ -1,0 +1,206 @@
+"""Serving rewritten Pods: their claim, and the allocation bound back. Only the Lease holder runs this."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import structlog
+
+from drabridge.core.claims import (
+    ALLOCATION_ANNOTATION,
+    CONDITION,
+    LATE_AFTER,
+    BindBack,
+    ClaimView,
+    CreateClaim,
+    NextStep,
+    Waiting,
+    cure_of,
+    next_step,
+)
+from drabridge.core.cluster import ClusterView
+from drabridge.core.errors import AlreadyExists, Missing, Refused, Unavailable
+from drabridge.core.podview import PodView
+from drabridge.core.reasons import CURES, Reason
+from drabridge.delivery.metrics import Metrics
+from drabridge.kube.caches import Caches, PodRecord
+from drabridge.kube.client import Client, PatchType
+from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.recorder import ObjectRef, Recorder
+from drabridge.kube.resources import PODS, RESOURCE_CLAIMS
+from drabridge.kube.workqueue import WorkQueue
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Everything that a decision about one Pod reads."""
+
+    pod: PodView
+    claim: ClaimView | None
+    cluster: ClusterView
+
+
+class Rewrites:
+    """The rewritten Pods, each served by what its state asks for next. Keys are namespace/name."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        client: Client,
+        recorder: Recorder,
+        metrics: Metrics,
+        *,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._caches = caches
+        self._client = client
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._had_claim: dict[str, str] = {}  # Pod key -> UID of the Pod whose claim was there once
+        self._waiting: dict[str, Reason] = {}
+        self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=16, metrics=metrics.of_queue("rewrite"))
+
+    def wake_waiting(self) -> None:
+        """Look again at the Pods that could not get their claim: something in the cluster has changed."""
+        for key in self._waiting:
+            self.queue.wake(key)
+
+    def wake_all(self) -> None:
+        """Look at every rewritten Pod."""
+        for record in self._caches.pods:
+            self.queue.wake(record.pod.key)
+
+    async def serve(self, key: str) -> None:
+        """Do the next step for one Pod, if there is one."""
+        seen = await self._gather(key)
+        if seen is None:
+            self._forget(key)
+            return
+        await self._apply(seen, next_step(seen.pod, seen.claim, seen.cluster))
+
+    async def _gather(self, key: str) -> _Seen | None:
+        record = self._caches.pods.get(key)
+        if record is None:
+            return None
+        claim = self._caches.claims.get(record.claim_key) if record.claim_key else None
+        pod = record.pod
+        if claim is not None:
+            self._had_claim[key] = pod.uid
+        elif self._had_claim.get(key) == pod.uid:
+            # The claim is gone, most likely with its Pod, of which the watch of Pods has not told yet.
+            alive = await self._read(record)
+            if alive is None:
+                return None
+            pod = alive
+        return _Seen(pod, claim, self._caches.cluster(pod.namespace))
+
+    async def _read(self, record: PodRecord) -> PodView | None:
+        try:
+            raw = await self._client.get(PODS, record.pod.namespace, record.pod.name)
+        except Missing:
+            return None
+        return PodView.of(raw) if raw["metadata"]["uid"] == record.pod.uid else None
+
+    async def _apply(self, seen: _Seen, step: NextStep) -> None:
+        if isinstance(step, Waiting):
+            self._wait(seen.pod, step)
+            return
+        if isinstance(step, CreateClaim):
+            await self._create(seen.pod, step)
+        elif isinstance(step, BindBack):
+            await self._bind_back(seen.pod, step)
+        self._note(seen.pod.key, None)
+
+    def _wait(self, pod: PodView, waiting: Waiting) -> None:
+        """Say why once it takes long; what changes in the cluster wakes the Pod, not the time."""
+        self._note(pod.key, waiting.reason)
+        early = LATE_AFTER - self._age(pod)
+        if early > 0:
+            self.queue.wake_after(pod.key, early)
+        else:
+            self._record(pod, waiting.reason, cure_of(waiting), "Warning", "Wait")
+
+    async def _create(self, pod: PodView, step: CreateClaim) -> None:
+        name = step.body["metadata"]["name"]
+        try:
+            created = await self._client.create(RESOURCE_CLAIMS, pod.namespace, step.body)
+        except AlreadyExists:
+            # Ours, from before a restart or a lost answer, or somebody else's: look at it and decide again.
+            self._caches.claims.seen(await self._client.get(RESOURCE_CLAIMS, pod.namespace, name))
+            self.queue.wake(pod.key)
+            return
+        except Refused as error:
+            self._metrics.claims.labels("refused").inc()
+            self._note(pod.key, Reason.CLAIM_REFUSED)
+            note = f"{error.message}. Cure: {CURES[Reason.CLAIM_REFUSED]}."
+            self._record(pod, Reason.CLAIM_REFUSED, note, "Warning", "CreateClaim")
+            raise
+        except Unavailable as error:
+            self._metrics.claims.labels("unavailable").inc()
+            self._note(pod.key, Reason.CLAIM_LATE)
+            if self._age(pod) > LATE_AFTER:
+                note = f"ResourceClaim {name}: {error}. Cure: {CURES[Reason.CLAIM_LATE]}."
+                self._record(pod, Reason.CLAIM_LATE, note, "Warning", "CreateClaim")
+            raise
+        self._caches.claims.seen(created)
+        self._had_claim[pod.key] = pod.uid
+        self._metrics.claims.labels("created").inc()
+        self._metrics.claim_seconds.observe(self._age(pod))
+        note = f"ResourceClaim {name} asks for {step.devices} {'device' if step.devices == 1 else 'devices'}"
+        self._record(pod, Reason.CLAIM_CREATED, note, "Normal", "CreateClaim")
+        _log.info("claim created", pod=pod.key, claim=name, devices=step.devices)
+
+    async def _bind_back(self, pod: PodView, step: BindBack) -> None:
+        """Write annotation and condition in one go. The UID keeps them off a later Pod of the same name."""
+        condition = {
+            "type": CONDITION,
+            "status": "True",
+            "reason": Reason.DEVICES_ALLOCATED.value,
+            "message": step.message,
+            "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        body = {
+            "metadata": {"uid": pod.uid, "annotations": {ALLOCATION_ANNOTATION: step.annotation}},
+            "status": {"conditions": [condition]},
+        }
+        try:
+            raw = await self._client.patch(
+                PODS, pod.namespace, pod.name, body, PatchType.STRATEGIC, subresource="status"
+            )
+        except Missing:
+            return
+        self._caches.pods.seen(raw)
+        self._metrics.bound_back.inc()
+        self._record(pod, Reason.DEVICES_ALLOCATED, step.message, "Normal", "BindBack")
+        _log.info("allocation bound back", pod=pod.key, devices=step.message)
+
+    def _note(self, key: str, reason: Reason | None) -> None:
+        """Keep count of the Pods that wait, by reason."""
+        if reason is None:
+            self._waiting.pop(key, None)
+        else:
+            self._waiting[key] = reason
+
+    def _forget(self, key: str) -> None:
+        self._had_claim.pop(key, None)
+        self._waiting.pop(key, None)
+
+    def measure(self) -> None:
+        """Bring the gauges up to date."""
+        self._metrics.waiting.clear()
+        for reason, count in Counter(self._waiting.values()).items():
+            self._metrics.waiting.labels(reason).set(count)
+        self._metrics.queue_depth.labels("rewrite").set(self.queue.depth)
+
+    def _age(self, pod: PodView) -> float:
+        created = datetime.strptime(pod.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return max(0.0, (self._clock.wall() - created).total_seconds())
+
+    def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"], action: str) -> None:
+        self._recorder.record(ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid), reason, note, kind, action)

@@ -1,0 +1,88 @@
+"""What each change in the cluster wakes. Kopf's handlers call this and do nothing else.
+
+Events go into the caches first; only what changed a view there wakes anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from drabridge.core.errors import DrabridgeError
+from drabridge.delivery.policies import PolicyStatuses
+from drabridge.delivery.rewrite import Rewrites
+from drabridge.kube.caches import Caches, Change, Store
+from drabridge.kube.client import Client
+from drabridge.kube.clock import SYSTEM, Clock
+
+PRUNE_AFTER_RELIST = 5.0
+PRUNE_EVERY = 600.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Wakeups:
+    """Takes in watch events, and finds the deletions that watches did not tell of."""
+
+    def __init__(
+        self, caches: Caches, client: Client, rewrites: Rewrites, policies: PolicyStatuses, *, clock: Clock = SYSTEM
+    ) -> None:
+        self._caches = caches
+        self._client = client
+        self._rewrites = rewrites
+        self._policies = policies
+        self._clock = clock
+        self._relisted: set[Store[Any]] = set()
+        self._look = asyncio.Event()
+        self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
+            caches.pods: self._pod_changed,
+            caches.claims: self._claim_changed,
+        }
+
+    def seen(self, store: Store[Any], event: Mapping[str, Any]) -> None:
+        """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
+        if event["type"] is None:
+            self._relisted.add(store)
+            self._look.set()
+        change = store.seen(event["object"], deleted=event["type"] == "DELETED")
+        if change:
+            self._changed(store, change)
+
+    async def prune(self, stop: asyncio.Event) -> None:
+        """Compare stores with the API server until `stop` is set: soon after a list, and all of them now and then."""
+        while not stop.is_set():
+            await self._clock.pause(self._look, PRUNE_EVERY)
+            every = not self._look.is_set()
+            await self._clock.pause(stop, PRUNE_AFTER_RELIST)  # a list of thousands comes in as many events
+            self._look.clear()
+            stores = set(self._caches.stores) if every else self._relisted
+            self._relisted = set()
+            for store in stores:
+                await self._prune(store)
+
+    async def _prune(self, store: Store[Any]) -> None:
+        try:
+            for change in await self._caches.prune(self._client, store):
+                self._changed(store, change)
+        except DrabridgeError as error:
+            self._relisted.add(store)
+            _log.warning("cannot compare a cache", kind=store.resource.kind, error=str(error))
+
+    def _changed(self, store: Store[Any], change: Change[Any]) -> None:
+        after = self._after.get(store)
+        if after:
+            after(change)
+        else:
+            # Classes, policies, namespaces, caps, nodes: whoever waits may have waited for this.
+            self._rewrites.wake_waiting()
+        self._policies.wake_all()
+
+    def _pod_changed(self, change: Change[Any]) -> None:
+        self._rewrites.queue.wake(change.key)
+
+    def _claim_changed(self, change: Change[Any]) -> None:
+        for key in self._caches.pods.keys_of(change.key):
+            self._rewrites.queue.wake(key)

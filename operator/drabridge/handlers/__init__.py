@@ -1,0 +1,1 @@
+"""Kopf registrations: what wakes us up, nothing else."""

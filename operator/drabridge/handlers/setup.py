@@ -1,0 +1,101 @@
+"""How Kopf runs here: in a thread and loop of its own, watching only.
+
+Kopf takes over the loop it runs in: it sets signal handlers, and at its end waits for all tasks of the loop and cancels
+them, whoever made them. In its own thread it has none but its own, and a burst of events does not hold up the webhook.
+Events cross over to the operator's loop one by one, in their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import kopf
+import uvloop
+
+from drabridge.core.rewrite import DELIVERY_LABEL
+from drabridge.delivery.operator import Operator
+from drabridge.kube.caches import Caches, Store
+from drabridge.kube.credentials import Endpoint
+
+TOKEN_LIFETIME = timedelta(minutes=10)
+"""Kopf asks again after this time; the kubelet replaces a mounted token long before it expires."""
+
+HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "namespaces", "caps")
+"""The modules with the registrations."""
+
+
+class Inbox:
+    """The operator as handlers see it: made in the operator's loop, used from Kopf's."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def caches(self) -> Caches:
+        """The stores, as names for where an event belongs; not to be read from here."""
+        return self._operator.caches
+
+    def put(self, store: Store[Any], event: Mapping[str, Any]) -> None:
+        """Have the operator take in one event."""
+        self._loop.call_soon_threadsafe(self._operator.wakeups.seen, store, event)
+
+    async def endpoint(self) -> Endpoint:
+        """How to reach the API server as the same identity."""
+        future = asyncio.run_coroutine_threadsafe(self._operator.credentials.endpoint(), self._loop)
+        return await asyncio.wrap_future(future)
+
+
+@kopf.on.login()
+async def login(memo: Inbox, **_: Any) -> kopf.ConnectionInfo:
+    """Let Kopf be the same identity as our own client."""
+    endpoint = await memo.endpoint()
+    return kopf.ConnectionInfo(
+        server=endpoint.host,
+        ca_path=endpoint.ca_file,
+        insecure=not endpoint.verify,
+        certificate_path=endpoint.cert_file,
+        private_key_path=endpoint.key_file,
+        scheme="Bearer" if endpoint.token else None,
+        token=endpoint.token,
+        expiration=datetime.now(UTC) + TOKEN_LIFETIME if endpoint.token else None,
+    )
+
+
+def settings() -> kopf.OperatorSettings:
+    """Settings under which Kopf only watches."""
+    result = kopf.OperatorSettings()
+    result.scanning.disabled = True
+    result.posting.enabled = False
+    result.watching.label_selectors["pods"] = DELIVERY_LABEL
+    result.watching.chunk_size = 500
+    result.watching.server_timeout = 300
+    result.watching.connect_timeout = 10
+    result.networking.request_timeout = 30
+    result.networking.connect_timeout = 10
+    return result
+
+
+async def watch(operator: Operator, stop: asyncio.Event) -> None:
+    """Run Kopf until `stop` is set. Raises what ends it before that."""
+    for name in HANDLERS:
+        importlib.import_module(f"drabridge.handlers.{name}")
+    flag = threading.Event()
+    running = asyncio.create_task(asyncio.to_thread(_run, Inbox(operator), flag))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        flag.set()
+        stopping.cancel()
+        await running
+
+
+def _run(inbox: Inbox, flag: threading.Event) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(kopf.operator(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag))

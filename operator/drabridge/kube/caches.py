@@ -1,0 +1,361 @@
+"""What we know of the cluster, kept as the small frozen views that decisions read.
+
+The first content comes from a list of our own, which says when it is complete; Kopf's watches keep it current. Kopf
+lists again when the API server has forgotten a watch's place, and then tells nobody what was deleted meanwhile; so
+`prune` compares with a list of names, after each such relist and every now and then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from drabridge.api.policy import ExtendedResourcePolicy
+from drabridge.core.asked import Asked, decode
+from drabridge.core.auto import kubelet_is_native
+from drabridge.core.claims import ClaimView
+from drabridge.core.classmap import ClassMap, ClassView
+from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
+from drabridge.core.errors import InvalidInput
+from drabridge.core.names import is_extended
+from drabridge.core.podview import PodView
+from drabridge.core.policy import PolicyView, effective
+from drabridge.core.quantity import Quantity
+from drabridge.core.rewrite import DELIVERY_LABEL, our_claim
+from drabridge.core.usage import Usages, count
+from drabridge.kube import resources
+from drabridge.kube.client import Client
+from drabridge.kube.resources import Resource
+
+View = TypeVar("View")
+Raw = Mapping[str, Any]
+_log = structlog.get_logger(__name__)
+
+
+def key_of(raw: Raw) -> str:
+    """namespace/name, or the name of a cluster-scoped object."""
+    metadata = raw["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[View]):
+    """One object's view before and after; None where there was or is none."""
+
+    key: str
+    before: View | None
+    after: View | None
+
+
+class Store(Generic[View]):
+    """The views of one kind's objects.
+
+    Events may come twice, late and out of order across objects of one name; the resourceVersion decides which is
+    newer. `version` grows with each change, so that whatever is derived from the store can be kept until then.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        view: Callable[[Raw], View],
+        *,
+        label_selector: str | None = None,
+        index: Callable[[View], str | None] = lambda _: None,
+    ) -> None:
+        self.resource = resource
+        self.label_selector = label_selector
+        self.version = 0
+        self._view = view
+        self._index = index
+        self._entries: dict[str, tuple[int, View]] = {}
+        self._indexed: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[View]:
+        return (view for _, view in self._entries.values())
+
+    def get(self, key: str) -> View | None:
+        """The view of one object, or None."""
+        entry = self._entries.get(key)
+        return entry[1] if entry else None
+
+    def keys_of(self, value: str) -> frozenset[str]:
+        """The keys of the objects that the index gives this value."""
+        return frozenset(self._indexed.get(value, ()))
+
+    def seen(self, raw: Raw, *, deleted: bool = False) -> Change[View] | None:
+        """Take in what a watch, a list or a write of our own showed. None if it changes nothing we look at.
+
+        An object whose shape cannot be read (the API server's schema should have refused it) counts as deleted.
+        """
+        key, version = key_of(raw), int(raw["metadata"]["resourceVersion"])
+        known, before = self._entries.get(key, (0, None))
+        if version < known:
+            return None
+        after = None if deleted else self._read(raw)
+        if after is None:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = (version, after)
+        if after == before:
+            return None
+        return self._changed(Change(key, before, after))
+
+    def prune(self, keys: set[str], listed_at: int) -> list[Change[View]]:
+        """Drop what is older than a list and not in it."""
+        gone = [
+            Change(key, view, None)
+            for key, (version, view) in self._entries.items()
+            if key not in keys and version <= listed_at
+        ]
+        for change in gone:
+            del self._entries[change.key]
+            self._changed(change)
+        return gone
+
+    def _changed(self, change: Change[View]) -> Change[View]:
+        self.version += 1
+        former = None if change.before is None else self._index(change.before)
+        latter = None if change.after is None else self._index(change.after)
+        if former is not None and former != latter:
+            self._indexed[former].discard(change.key)
+            if not self._indexed[former]:
+                del self._indexed[former]
+        if latter is not None:
+            self._indexed.setdefault(latter, set()).add(change.key)
+        return change
+
+    def _read(self, raw: Raw) -> View | None:
+        try:
+            return self._view(raw)
+        except InvalidInput as error:
+            _log.warning("cannot read an object", error=str(error))
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A rewritten Pod, the key of the claim it waits for, and what its annotation says (None: unreadable)."""
+
+    pod: PodView
+    claim_key: str | None
+    asked: Asked | None
+
+    @classmethod
+    def of(cls, raw: Raw) -> PodRecord:
+        """Read a Pod once, for all decisions about it."""
+        pod = PodView.of(raw)
+        entry = our_claim(pod)
+        try:
+            asked = decode(pod)
+        except InvalidInput:
+            asked = None
+        return cls(pod, f"{pod.namespace}/{entry.claim_name}" if entry else None, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What matters of a Node: which extended resources a device plugin offers there, and whether its kubelet is old."""
+
+    name: str
+    plugins: frozenset[str]
+    old_kubelet: bool
+
+    @classmethod
+    def of(cls, raw: Raw) -> NodeView:
+        """Read a Node."""
+        status = raw.get("status", {})
+        offered = {
+            name
+            for name, quantity in status.get("allocatable", {}).items()
+            if is_extended(name) and Quantity.parse(str(quantity)).ceil() > 0
+        }
+        schedulable = not raw.get("spec", {}).get("unschedulable", False)
+        version = status.get("nodeInfo", {}).get("kubeletVersion", "")
+        return cls(raw["metadata"]["name"], frozenset(offered), schedulable and not kubelet_is_native(version))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceView:
+    """A namespace's labels."""
+
+    name: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, raw: Raw) -> NamespaceView:
+        """Read a Namespace."""
+        return cls(raw["metadata"]["name"], raw["metadata"].get("labels", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class CapsView:
+    """A LimitRange or ResourceQuota: the extended resource names that it names."""
+
+    namespace: str
+    name: str
+    names: frozenset[str]
+
+    @classmethod
+    def of_limit_range(cls, raw: Raw) -> CapsView:
+        """Read a LimitRange: every field of it may name resources."""
+        fields = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+        named = {name for item in raw["spec"].get("limits", ()) for field in fields for name in item.get(field) or ()}
+        return cls(raw["metadata"]["namespace"], raw["metadata"]["name"], frozenset(filter(is_extended, named)))
+
+    @classmethod
+    def of_quota(cls, raw: Raw) -> CapsView:
+        """Read a ResourceQuota: extended resources are capped as `requests.<name>` and in no other way."""
+        named = {key.removeprefix("requests.") for key in raw["spec"].get("hard") or () if key.startswith("requests.")}
+        return cls(raw["metadata"]["namespace"], raw["metadata"]["name"], frozenset(filter(is_extended, named)))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRecord:
+    """An ExtendedResourcePolicy and the status it shows."""
+
+    policy: PolicyView
+    status: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, raw: Raw) -> PolicyRecord:
+        """Read an ExtendedResourcePolicy as it is stored."""
+        return cls(ExtendedResourcePolicy.parse(raw).view(), raw.get("status", {}))
+
+
+class Caches:
+    """All stores, and the cluster as they show it."""
+
+    def __init__(self, schedulers: Iterable[str]) -> None:
+        self.pods = Store(
+            resources.PODS, PodRecord.of, label_selector=DELIVERY_LABEL, index=lambda record: record.claim_key
+        )
+        self.claims = Store(resources.RESOURCE_CLAIMS, ClaimView.of)
+        self.classes = Store(resources.DEVICE_CLASSES, ClassView.of)
+        self.policies = Store(resources.EXTENDED_RESOURCE_POLICIES, PolicyRecord.of)
+        self.nodes = Store(resources.NODES, NodeView.of)
+        self.namespaces = Store(resources.NAMESPACES, NamespaceView.of)
+        self.limit_ranges = Store(resources.LIMIT_RANGES, CapsView.of_limit_range)
+        self.quotas = Store(resources.RESOURCE_QUOTAS, CapsView.of_quota)
+        self.gate = Gate.UNKNOWN
+        self.settled: frozenset[str] = frozenset()
+        self.synced = False
+        self._schedulers = frozenset(schedulers)
+        self._kept: dict[str, tuple[object, Any]] = {}
+
+    @property
+    def stores(self) -> tuple[Store[Any], ...]:
+        """Every store."""
+        return (
+            self.classes,
+            self.policies,
+            self.namespaces,
+            self.limit_ranges,
+            self.quotas,
+            self.nodes,
+            self.claims,
+            self.pods,
+        )
+
+    async def load(self, client: Client) -> None:
+        """Fill every store from the API server; afterwards `synced` is true."""
+        for store in self.stores:
+            await self.refresh(client, store)
+        self.synced = True
+
+    async def refresh(self, client: Client, store: Store[Any], namespace: str | None = None) -> None:
+        """List one kind, or what concerns one namespace of it, and take in what is there."""
+        within = namespace if store.resource.namespaced else None
+        only = f"metadata.name={namespace}" if namespace and not store.resource.namespaced else None
+        async for page in client.list_pages(
+            store.resource, within, label_selector=store.label_selector, field_selector=only
+        ):
+            for raw in page["items"]:
+                store.seen(raw)
+
+    async def prune(self, client: Client, store: Store[View]) -> list[Change[View]]:
+        """Drop what a list of names does not show any more."""
+        keys: set[str] = set()
+        listed_at = 0
+        async for page in client.list_pages(store.resource, label_selector=store.label_selector, metadata_only=True):
+            # The first page's moment is the one that holds for all; a deletion after it is the watch's to tell.
+            listed_at = listed_at or int(page["metadata"]["resourceVersion"])
+            keys.update(key_of(item) for item in page["items"])
+        return store.prune(keys, listed_at)
+
+    def cluster(self, namespace: str = "") -> ClusterView:
+        """The cluster as the decision about a Pod of `namespace` needs it."""
+        return ClusterView(
+            classes=self._keep("classes", self._class_map, self.classes, self.policies),
+            policies=self._policies(),
+            nodes=self._keep("nodes", self._node_facts, self.nodes),
+            namespace=self._namespace_facts(namespace),
+            gate=self.gate,
+            settled=self.settled,
+            schedulers=self._schedulers,
+        )
+
+    def usage(self) -> Usages:
+        """What is in use, by resource name and delivery."""
+        usages: Usages = self._keep(
+            "usage",
+            lambda: count(
+                ((record.asked, self._claim_of(record)) for record in self.pods if record.asked),
+                self.claims,
+                self.cluster().classes,
+            ),
+            self.pods,
+            self.claims,
+            self.classes,
+            self.policies,
+        )
+        return usages
+
+    def _claim_of(self, record: PodRecord) -> ClaimView | None:
+        claim = self.claims.get(record.claim_key) if record.claim_key else None
+        return claim if claim and claim.owner_uid == record.pod.uid else None
+
+    def _keep(self, name: str, make: Callable[[], Any], *stores: Store[Any]) -> Any:
+        versions = tuple(store.version for store in stores)
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != versions:
+            kept = self._kept[name] = (versions, make())
+        return kept[1]
+
+    def _class_map(self) -> ClassMap:
+        return ClassMap.of(self.classes, {policy.resource: policy.device_class for policy in self._policies().values()})
+
+    def _policies(self) -> Mapping[str, PolicyView]:
+        policies: Mapping[str, PolicyView] = self._keep(
+            "policies", lambda: effective(record.policy for record in self.policies), self.policies
+        )
+        return policies
+
+    def _node_facts(self) -> NodeFacts:
+        plugins: dict[str, str] = {}
+        for node in self.nodes:
+            for name in node.plugins:
+                plugins[name] = min(node.name, plugins.get(name, node.name))
+        return NodeFacts(plugins, tuple(sorted(node.name for node in self.nodes if node.old_kubelet)))
+
+    def _namespace_facts(self, namespace: str) -> NamespaceFacts:
+        limits = self._keep("limit_ranges", lambda: _named(self.limit_ranges), self.limit_ranges)
+        quotas = self._keep("quotas", lambda: _named(self.quotas), self.quotas)
+        view = self.namespaces.get(namespace)
+        return NamespaceFacts(view.labels if view else {}, limits.get(namespace, {}), quotas.get(namespace, {}))
+
+
+def _named(caps: Iterable[CapsView]) -> dict[str, dict[str, str]]:
+    """Namespace -> resource name -> the object that names it."""
+    named: dict[str, dict[str, str]] = defaultdict(dict)
+    for each in caps:
+        for name in each.names:
+            named[each.namespace].setdefault(name, each.name)
+    return dict(named)

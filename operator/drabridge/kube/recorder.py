@@ -1,0 +1,166 @@
+"""Events (events.k8s.io/v1): what users see in `kubectl describe`. Recording never waits and never fails its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import structlog
+
+from drabridge.core.errors import AlreadyExists, Unavailable
+from drabridge.kube.clock import SYSTEM, Clock, micro_time
+from drabridge.kube.resources import EVENTS
+
+if TYPE_CHECKING:
+    from drabridge.kube.client import Client
+
+CONTROLLER = "drabridge.io/operator"
+"""`reportingController` of all our Events."""
+
+NOTE_BYTES = 1024
+"""The longest `note` that the API server accepts, in UTF-8."""
+
+REPEAT_AFTER = 3600.0
+"""Seconds for which an Event is not sent again: as long as API servers keep one (--event-ttl)."""
+
+REMEMBERED = 10_000
+"""Events that are remembered in order not to be sent again."""
+
+RETRIES = (1.0, 2.0, 0.0)
+"""Seconds to wait after each try to send an Event that found no API server; so many tries are made."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """The object that an Event is about; namespace "" if it has none."""
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    namespace: str
+    name: str
+    body: dict[str, Any]
+
+
+class Recorder:
+    """Sends Events one after the other while `run` runs.
+
+    An Event is known by object, reason and note, and its name is made of them: what was recorded before is not sent
+    again within the hour, and after a restart the API server answers that it is there already.
+    """
+
+    def __init__(self, client: Client, instance: str, *, capacity: int = 1000, clock: Clock = SYSTEM) -> None:
+        self._client = client
+        self._instance = instance
+        self._clock = clock
+        self._queue: asyncio.Queue[_Event] = asyncio.Queue(capacity)
+        self._sent: OrderedDict[str, float] = OrderedDict()  # event name -> when it was recorded, oldest first
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many Events were given up: the queue was full, or the API server did not take them."""
+        return self._dropped
+
+    def record(
+        self,
+        regarding: ObjectRef,
+        reason: str,
+        note: str,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the API's own name
+        action: str,
+    ) -> None:
+        """Have an Event sent soon, unless it was within the last hour.
+
+        `reason` and `action` are UpperCamelCase words of ours (what happened, what we did or tried); `note` is for
+        people and is cut after 1024 bytes.
+        """
+        name = _name(regarding, reason, note)
+        now = self._clock.monotonic()
+        if now - self._sent.get(name, float("-inf")) < REPEAT_AFTER:
+            return
+        namespace = regarding.namespace or "default"  # the API server wants Events of cluster-scoped objects there
+        body = {
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": micro_time(self._clock.wall()),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance[:128],
+            "action": action,
+            "reason": reason,
+            "type": type,
+            "note": note.encode(errors="replace")[:NOTE_BYTES].decode(errors="ignore"),
+            "regarding": {
+                "kind": regarding.kind,
+                "apiVersion": regarding.api_version,
+                "name": regarding.name,
+                "uid": regarding.uid,
+                **({"namespace": regarding.namespace} if regarding.namespace else {}),
+            },
+        }
+        try:
+            self._queue.put_nowait(_Event(namespace, name, body))
+        except asyncio.QueueFull:
+            self._dropped += 1
+            return
+        self._sent[name] = now
+        self._sent.move_to_end(name)
+        if len(self._sent) > REMEMBERED:
+            self._sent.popitem(last=False)
+
+    async def run(self) -> None:
+        """Send what is recorded, until cancelled."""
+        while True:
+            event = await self._queue.get()
+            try:
+                await self._send(event)
+            finally:
+                self._queue.task_done()
+
+    async def flush(self, seconds: float) -> bool:
+        """Wait until everything recorded was sent or given up, but no longer than so many seconds; say if it was.
+
+        `run` must still be running.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._queue.join()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _send(self, event: _Event) -> None:
+        problem = ""
+        for wait in RETRIES:
+            try:
+                await self._client.create(EVENTS, event.namespace, event.body)
+            except AlreadyExists:
+                return
+            except Unavailable as error:
+                problem = str(error)
+                await self._clock.pause(asyncio.Event(), wait)
+            except Exception as error:  # a namespace that is going away, a lost Lease: an Event is not worth more
+                problem = str(error)
+                break
+            else:
+                return
+        self._dropped += 1
+        self._sent.pop(event.name, None)  # the next one may get through
+        _log.warning("an Event was given up", namespace=event.namespace, name=event.name, error=problem)
+
+
+def _name(regarding: ObjectRef, reason: str, note: str) -> str:
+    """Name an Event after its object (cut, so that it stays a DNS subdomain) and its content."""
+    content = "\0".join((regarding.uid, reason, note))
+    digest = hashlib.sha256(content.encode(errors="replace")).hexdigest()[:16]
+    return f"{regarding.name[: 252 - len(digest)].rstrip('.-')}.{digest}"

@@ -1,0 +1,1 @@
+"""The HTTP servers: admission webhook, probes, metrics."""

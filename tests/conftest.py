@@ -1,0 +1,237 @@
+"""The control planes that tests share, and the order tests run in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from upstream.api import Object
+from upstream.build import BuildFailed, binary
+from upstream.controlplane import ControlPlane
+
+if TYPE_CHECKING:
+    from _pytest.capture import CaptureManager
+    from _pytest.terminal import TerminalReporter
+
+# The cheap and precise tests first: they say more about a fault than what fails because of it.
+ORDER = ("unit", "property", "integration", "e2e", "bench")
+GATE_OFF = "1.35"
+GATE_ON = "1.37"
+
+NewNamespace = Callable[[ControlPlane], Awaitable[str]]
+NewNode = Callable[..., Awaitable[str]]  # (plane, **what Cluster.add_node takes)
+NewObject = Callable[[ControlPlane, str, Object], Awaitable[Object]]
+
+KEPT_LOGS = pytest.StashKey[Path]()
+NAMES = pytest.StashKey[int]()
+
+
+class Planes:
+    """One control plane a Kubernetes version, each started when the first test asks for it.
+
+    The two usual ones start side by side if the session needs both.
+    """
+
+    def __init__(self, program: Path, directory: Path, wanted: set[str]) -> None:
+        self._program = program
+        self._directory = directory
+        self._wanted = wanted
+        self._starting: dict[str, asyncio.Task[ControlPlane]] = {}
+
+    async def get(self, version: str) -> ControlPlane:
+        """Give the running control plane of that version."""
+        for each in {version} | (self._wanted if version in self._wanted else set()):
+            if each not in self._starting:
+                self._starting[each] = asyncio.create_task(self._start(each))
+        return await self._starting[version]
+
+    async def _start(self, version: str) -> ControlPlane:
+        emulated = None if version == GATE_ON else version
+        plane = ControlPlane(self._program, emulated, directory=self._directory / version, audit=True)
+        try:
+            await plane.start()
+        except BaseException:
+            await plane.stop()
+            raise
+        return plane
+
+    async def stop(self) -> None:
+        """End them all."""
+        for started in await asyncio.gather(*self._starting.values(), return_exceptions=True):
+            if isinstance(started, ControlPlane):
+                await started.stop()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        room = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        return ORDER.index(room) if room in ORDER else len(ORDER)
+
+    items.sort(key=rank)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
+    if (directory := config.stash.get(KEPT_LOGS, None)) and failed:
+        terminalreporter.write_sep("=", "control plane logs")
+        for logs in sorted(directory.glob("*/logs")):
+            terminalreporter.write_line(str(logs))
+
+
+@pytest.fixture(scope="session")
+def controlplane_binary(request: pytest.FixtureRequest) -> Path:
+    """The control-plane program; the first one to ask builds it, in full view."""
+    capture: CaptureManager | None = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        if capture is None:
+            return binary()
+        with capture.global_and_fixture_disabled():
+            return binary()
+    except BuildFailed as failure:
+        pytest.exit(str(failure), returncode=1)
+
+
+@pytest.fixture(scope="session")
+def controlplane_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where control planes of this session live. It goes unless a test failed: logs are for reading afterwards."""
+    directory = tmp_path_factory.mktemp("controlplanes")
+    request.config.stash[KEPT_LOGS] = directory
+    yield directory
+    if not request.session.testsfailed:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def planes(
+    request: pytest.FixtureRequest, controlplane_binary: Path, controlplane_directory: Path
+) -> AsyncIterator[Planes]:
+    wanted = {version for version in (GATE_OFF, GATE_ON) if _is_wanted(request.session, version)}
+    planes = Planes(controlplane_binary, controlplane_directory, wanted)
+    yield planes
+    await planes.stop()
+
+
+def _is_wanted(session: pytest.Session, version: str) -> bool:
+    fixture = f"plane_{version.replace('.', '')}"
+    for item in session.items:
+        names = getattr(item, "fixturenames", ())
+        if fixture in names:
+            return True
+        if "plane" in names:
+            params = item.callspec.params if hasattr(item, "callspec") else {}
+            if params.get("kubernetes", GATE_OFF) == version:
+                return True
+    return False
+
+
+@pytest_asyncio.fixture(scope="session")
+async def plane_135(planes: Planes) -> ControlPlane:
+    """Kubernetes 1.35: the gate DRAExtendedResource is off."""
+    return await planes.get(GATE_OFF)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def plane_137(planes: Planes) -> ControlPlane:
+    """Kubernetes 1.37: the gate DRAExtendedResource is on and locked."""
+    return await planes.get(GATE_ON)
+
+
+@pytest.fixture
+def kubernetes() -> str:
+    """The version `plane` runs; `@pytest.mark.parametrize("kubernetes", ["1.34", "1.36"])` chooses others."""
+    return GATE_OFF
+
+
+@pytest_asyncio.fixture
+async def plane(planes: Planes, kubernetes: str) -> ControlPlane:
+    """The shared control plane of the version in `kubernetes`. Tests must not stop or restart it."""
+    return await planes.get(kubernetes)
+
+
+@pytest_asyncio.fixture
+async def own_plane(
+    controlplane_binary: Path, controlplane_directory: Path, kubernetes: str, unique: Callable[[], str]
+) -> AsyncIterator[ControlPlane]:
+    """A control plane that no other test uses: to be killed, paused, upgraded."""
+    directory = controlplane_directory / unique()
+    emulated = None if kubernetes == GATE_ON else kubernetes
+    plane = ControlPlane(controlplane_binary, emulated, directory=directory, audit=True)
+    try:
+        await plane.start()
+        yield plane
+    finally:
+        await plane.stop()
+
+
+@pytest_asyncio.fixture
+async def afterwards() -> AsyncIterator[AsyncExitStack]:
+    """What the test leaves in a shared control plane is taken away by what it pushes here, last first."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Gives names that nothing else in the session has, with the test's own in them (DNS labels of 40 characters)."""
+
+    def name() -> str:
+        number = request.config.stash[NAMES] = request.config.stash.get(NAMES, 0) + 1
+        slug = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+        return f"t{number}-{slug[:34]}".strip("-")
+
+    return name
+
+
+@pytest.fixture
+def new_namespace(unique: Callable[[], str], afterwards: AsyncExitStack) -> NewNamespace:
+    """Makes a namespace for this test: `await new_namespace(plane_137)` gives its name."""
+
+    async def make(plane: ControlPlane) -> str:
+        name = unique()
+        await plane.add_namespace(name)
+        afterwards.push_async_callback(plane.remove_namespace, name)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def new_node(unique: Callable[[], str], afterwards: AsyncExitStack) -> NewNode:
+    """Adds a node for this test: `await new_node(plane, devices=2, driver=...)` gives its name."""
+
+    async def make(plane: ControlPlane, **options: Any) -> str:
+        name = unique()
+        await plane.add_node(name, **options)
+        afterwards.push_async_callback(plane.remove_node, name)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def new_object(afterwards: AsyncExitStack) -> NewObject:
+    """Creates an object for this test: `await new_object(plane, collection_path, body)` gives it as it was stored."""
+
+    async def make(plane: ControlPlane, path: str, body: Object) -> Object:
+        stored = await plane.api.call("POST", path, body)
+        # request, not call: the test may have deleted it itself.
+        afterwards.push_async_callback(plane.api.request, "DELETE", f"{path}/{stored['metadata']['name']}")
+        return stored
+
+    return make
+
+
+@pytest_asyncio.fixture
+async def namespace(plane: ControlPlane, new_namespace: NewNamespace) -> str:
+    """A namespace on `plane` that is this test's own."""
+    return await new_namespace(plane)
