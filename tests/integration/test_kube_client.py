@@ -31,6 +31,7 @@ from upstream.api import wait_for
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from drabridge.kube.resources import Resource
     from upstream.controlplane import ControlPlane
 
 AGENT = "drabridge/test"
@@ -235,6 +236,38 @@ async def test_a_whole_list_whose_moment_is_forgotten_is_read_again_from_its_sta
     times = 3
     with pytest.raises(Unavailable, match=r"Event .*: the API server drops the list before it is read"):
         await client.list_all(EVENTS, namespace, limit=4)
+
+
+# Paths
+
+PATHS: dict[str, tuple[Resource, dict[str, str], str]] = {
+    "a collection of the whole cluster": (PODS, {}, "/api/v1/pods"),
+    "a collection of a namespace": (EVENTS, {"namespace": "n"}, "/apis/events.k8s.io/v1/namespaces/n/events"),
+    "a part of an object": (
+        PODS,
+        {"namespace": "n", "name": "p", "subresource": "status"},
+        "/api/v1/namespaces/n/pods/p/status",
+    ),
+    "a name that tries to lead elsewhere": (NODES, {"name": "../pods?x"}, "/api/v1/nodes/..%2Fpods%3Fx"),
+}
+
+
+@pytest.mark.parametrize(("resource", "of", "path"), PATHS.values(), ids=PATHS)
+def test_the_path_of(resource: Resource, of: dict[str, str], path: str) -> None:
+    assert resource.path(**of) == path
+
+
+WRONG_PATHS: dict[str, tuple[Resource, dict[str, str]]] = {
+    "a namespace around a cluster-scoped object": (NODES, {"namespace": "n", "name": "a"}),
+    "a namespaced object without its namespace": (PODS, {"name": "a"}),
+    "a subresource of a collection": (PODS, {"namespace": "n", "subresource": "status"}),
+}
+
+
+@pytest.mark.parametrize(("resource", "of"), WRONG_PATHS.values(), ids=WRONG_PATHS)
+def test_there_is_no_path_to(resource: Resource, of: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=resource.kind):
+        resource.path(**of)
 
 
 # Errors

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 SYSTEM = "drabridge-system"
+PODS = "/api/v1/namespaces/default/pods"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POLICIES = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.example.com"
 
@@ -138,22 +140,33 @@ OVERLAYS = {
 }
 
 
+@pytest_asyncio.fixture(scope="module")
+async def foreign_kinds(plane: ControlPlane) -> AsyncIterator[None]:
+    """The API server knows the kinds in FOREIGN, and takes any content."""
+    definitions = [
+        foreign(group, version, kind, plural)
+        for group, (version, kinds) in FOREIGN.items()
+        for kind, plural in kinds.items()
+    ]
+    for definition in definitions:
+        await plane.api.call("POST", DEFINITIONS, definition)
+        spec = definition["spec"]
+
+        async def served(path: str = f"/apis/{spec['group']}/v1/{spec['names']['plural']}") -> int:
+            status, _ = await plane.api.request("GET", path)
+            return status
+
+        await wait_for(served, definition["metadata"]["name"], until=lambda status: status == 200)
+    yield
+    for definition in definitions:
+        await plane.kubectl("delete", "crd", definition["metadata"]["name"])
+
+
 @pytest.mark.parametrize(("overlay", "components"), OVERLAYS.values(), ids=OVERLAYS)
 async def test_every_component_applies(
-    plane: ControlPlane, new_object: NewObject, tmp_path: Path, overlay: str, components: list[str]
+    plane: ControlPlane, foreign_kinds: None, tmp_path: Path, overlay: str, components: list[str]
 ) -> None:
-    for group, (version, kinds) in FOREIGN.items():
-        for kind, plural in kinds.items():
-            await new_object(
-                plane, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", foreign(group, version, kind, plural)
-            )
-
-            async def served(path: str = f"/apis/{group}/{version}/{plural}") -> int:
-                status, _ = await plane.api.request("GET", path)
-                return status
-
-            await wait_for(served, f"{plural} to be served", until=lambda status: status == 200)
-    base = os.path.relpath(MANIFESTS, tmp_path)  # kustomize takes bases by relative paths only
+    base = relative(MANIFESTS, tmp_path)
     lines = ["apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization", "resources:"]
     lines += [f"- {base}/overlays/{overlay}", "components:"]
     lines += [f"- {base}/components/{component}" for component in components]
@@ -173,6 +186,11 @@ async def test_every_component_applies(
 
     # Back to what the other tests of this module rest on.
     await apply(plane, MANIFESTS / "overlays/default")
+
+
+def relative(path: Path, start: Path) -> str:
+    """The path as kustomize wants it: it takes no absolute ones."""
+    return os.path.relpath(path, start)
 
 
 def foreign(group: str, version: str, kind: str, plural: str) -> Object:
@@ -390,7 +408,8 @@ CALLED, NOT_CALLED = Seen(1, 0, 0), Seen(0, 1, 0)
 
 
 async def seen(plane: ControlPlane) -> Seen:
-    metrics = (await plane.kubectl("get", "--raw", "/metrics")).out
+    _, answer = await plane.api.request("GET", "/metrics")
+    metrics = answer["message"]
 
     def count(name: str) -> int:
         found = re.findall(
@@ -453,11 +472,9 @@ MATCHING: dict[str, tuple[Object, Seen]] = {
 
 
 @pytest.mark.parametrize(("body", "want"), MATCHING.values(), ids=MATCHING)
-async def test_the_webhook_is_asked_about_pods_that_concern_it(
-    plane: ControlPlane, namespace: str, body: Object, want: Seen
-) -> None:
+async def test_the_webhook_is_asked_about_pods_that_concern_it(plane: ControlPlane, body: Object, want: Seen) -> None:
     before = await seen(plane)
-    await plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", body, query=DRY)
+    await plane.api.call("POST", PODS, body, query=DRY)
     assert await seen(plane) - before == want
 
 
@@ -481,7 +498,7 @@ async def test_without_an_answer_the_pod_is_created_as_it_is(plane: ControlPlane
     assert asyncio.get_running_loop().time() - started < 10  # two calls of 5 seconds at the most
 
 
-async def test_the_largest_pods_are_still_matched_within_the_cost_limit(plane: ControlPlane, namespace: str) -> None:
+async def test_the_largest_pods_are_still_matched_within_the_cost_limit(plane: ControlPlane) -> None:
     """128 containers with 60 names each, long ones of Kubernetes' own, on which the conditions spend the most.
 
     The API server copies limits to requests before it asks, so each name is looked at twice.
@@ -489,10 +506,10 @@ async def test_the_largest_pods_are_still_matched_within_the_cost_limit(plane: C
     names = {f"{'n' * 60}{i:03}.kubernetes.io/{i}": "1" for i in range(60)}
     containers = [container(f"c{i}", limits=names) for i in range(128)]
     before = await seen(plane)
-    await plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", bare_pod("p", *containers), query=DRY)
+    await plane.api.call("POST", PODS, bare_pod("p", *containers), query=DRY)
     assert await seen(plane) - before == NOT_CALLED
 
     containers[-1] = container("c127", limits={**names, **GPU})
     before = await seen(plane)
-    await plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", bare_pod("p", *containers), query=DRY)
+    await plane.api.call("POST", PODS, bare_pod("p", *containers), query=DRY)
     assert await seen(plane) - before == CALLED

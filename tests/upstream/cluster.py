@@ -132,9 +132,13 @@ class Cluster:
         # Admission taints a new node as not ready, and the controller that would see it ready does not run.
         node = await self.api.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, MERGE_PATCH)
         if devices:
-            body = kubelet.resource_slice(node, driver=driver, pool=pool or name, devices=devices)
-            await self.api.call("POST", "/apis/resource.k8s.io/v1/resourceslices", body)
+            await self.add_devices(node, driver=driver, pool=pool, devices=devices)
         return node
+
+    async def add_devices(self, node: Object, *, driver: str, devices: int, pool: str | None = None) -> None:
+        """Publish devices of one more driver on a node, in one ResourceSlice."""
+        body = kubelet.resource_slice(node, driver=driver, pool=pool or node["metadata"]["name"], devices=devices)
+        await self.api.call("POST", "/apis/resource.k8s.io/v1/resourceslices", body)
 
     async def set_allocatable(self, node: str, resources: Mapping[str, int | None]) -> None:
         """Set what device plugins offer on a node. A plugin that went away leaves 0; after a reboot it is None."""

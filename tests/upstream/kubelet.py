@@ -54,8 +54,12 @@ def node_status(*, allocatable: Mapping[str, str], kubelet_version: str) -> Obje
 
 
 def resource_slice(owner: Object, *, driver: str, pool: str, devices: int) -> Object:
-    """Give the ResourceSlice of a node's driver: devices `gpu-0`, … with a model, an index and memory."""
+    """Give the ResourceSlice of a node's driver, with devices that have a model, an index and memory.
+
+    They are called after the driver: `gpu-0`, … of gpu.example.com.
+    """
     name = owner["metadata"]["name"]
+    kind = driver.partition(".")[0]
     reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner["metadata"]["uid"], "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -67,7 +71,7 @@ def resource_slice(owner: Object, *, driver: str, pool: str, devices: int) -> Ob
             "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
             "devices": [
                 {
-                    "name": f"gpu-{index}",
+                    "name": f"{kind}-{index}",
                     "attributes": {"model": {"string": "example-80g"}, "index": {"int": index}},
                     "capacity": {"memory": {"value": "80Gi"}},
                 }

@@ -65,7 +65,7 @@ class Recorder:
         self._instance = instance
         self._clock = clock
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(capacity)
-        self._sent: OrderedDict[str, float] = OrderedDict()  # event name -> when it was recorded, oldest first
+        self._sent: OrderedDict[tuple[str, str], float] = OrderedDict()  # when it was recorded, oldest first
         self._dropped = 0
 
     @property
@@ -87,10 +87,10 @@ class Recorder:
         people and is cut after 1024 bytes.
         """
         name = _name(regarding, reason, note)
-        now = self._clock.monotonic()
-        if now - self._sent.get(name, float("-inf")) < REPEAT_AFTER:
-            return
         namespace = regarding.namespace or "default"  # the API server wants Events of cluster-scoped objects there
+        now = self._clock.monotonic()
+        if now - self._sent.get((namespace, name), float("-inf")) < REPEAT_AFTER:
+            return
         body = {
             "metadata": {"name": name, "namespace": namespace},
             "eventTime": micro_time(self._clock.wall()),
@@ -113,8 +113,8 @@ class Recorder:
         except asyncio.QueueFull:
             self._dropped += 1
             return
-        self._sent[name] = now
-        self._sent.move_to_end(name)
+        self._sent[namespace, name] = now
+        self._sent.move_to_end((namespace, name))
         if len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
 
@@ -155,7 +155,7 @@ class Recorder:
             else:
                 return
         self._dropped += 1
-        self._sent.pop(event.name, None)  # the next one may get through
+        self._sent.pop((event.namespace, event.name), None)  # the next one may get through
         _log.warning("an Event was given up", namespace=event.namespace, name=event.name, error=problem)
 
 

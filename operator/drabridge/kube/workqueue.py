@@ -142,12 +142,11 @@ class WorkQueue(Generic[K]):
         try:
             await self._handler(key)
         except Exception as error:  # whatever a handler raises, the queue lives on and the key comes back
-            self._active.discard(key)
             self._retry(key, error)
         else:
-            self._active.discard(key)
             self._failures.pop(key, None)
         finally:
+            self._active.discard(key)
             self._metrics.worked(self._clock.monotonic() - started)
         if key in self._again:
             self._again.discard(key)

@@ -338,10 +338,11 @@ async def test_metrics_see_adds_waits_and_work_and_the_queue_knows_its_oldest_ke
 async def test_a_cancelled_queue_cancels_its_handlers() -> None:
     time = StillTime()
     ended: list[str] = []
+    released = asyncio.Event()
 
     async def handler(key: str) -> None:
         try:
-            await asyncio.Event().wait()
+            await released.wait()
         finally:
             ended.append(key)
 
@@ -353,6 +354,13 @@ async def test_a_cancelled_queue_cancels_its_handlers() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["a"]
+    async with running(queue) as stop:  # and can be run anew, as in a next term of leadership
+        queue.wake("a")
+        await settle()
+        assert queue.depth == 0
+        stop.set()
+        released.set()
+    assert ended == ["a", "a"]
 
 
 async def test_a_handler_may_ask_to_be_woken_again() -> None:

@@ -1,0 +1,351 @@
+"""`make demo`: workloads that know nothing of DRA get their devices, on a real control plane.
+
+Without KUBECONFIG a control plane of our own is started (Kubernetes 1.35, where the native feature is off), drabridge is
+installed from its manifests and runs as its ServiceAccount. There are no kubelets; what they would report is reported
+for them. With KUBECONFIG the examples run on that cluster, where drabridge and a DRA driver must be installed.
+
+Exit code 0 means that the API server, asked afresh, shows what it should; see `checked`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+REPOSITORY = Path(__file__).parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from upstream.api import Object, wait_for  # noqa: E402 - the path to it is known only now
+from upstream.build import BuildFailed, binary  # noqa: E402
+from upstream.cluster import Cluster  # noqa: E402
+from upstream.controlplane import ControlPlane  # noqa: E402
+from upstream.installation import CONFIGURATION, Installation  # noqa: E402
+
+EXAMPLES = REPOSITORY / "examples"
+NAMESPACE = "drabridge-demo"
+KUBERNETES = "1.35"
+DEADLINE = 60.0
+EXPECTED = {"inference": 2, "training": 3, "two-resources": 4, "own-claim": 1}
+"""Workload -> devices that each of its Pods gets for its extended resources (KEP-5004: init containers reuse)."""
+
+TOO_BIG = "too-big"
+REPLICAS = 3
+COLLECTIONS = {
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ExtendedResourcePolicy": "/apis/drabridge.io/v1alpha1/extendedresourcepolicies",
+    "Deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+    "Job": f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
+    "Pod": f"/api/v1/namespaces/{NAMESPACE}/pods",
+    "ResourceClaim": f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims",
+}
+APPLY = "application/apply-patch+yaml"
+console = Console(highlight=False)
+
+
+@dataclass
+class Picture:
+    """What the API server shows of the demo's namespace at one moment."""
+
+    pods: list[Object] = field(default_factory=list)
+    claims: dict[str, Object] = field(default_factory=dict)
+    events: list[Object] = field(default_factory=list)
+
+    @classmethod
+    async def take(cls, cluster: Cluster) -> Picture:
+        pods, claims, events = await asyncio.gather(
+            cluster.api.call("GET", COLLECTIONS["Pod"]),
+            cluster.api.call("GET", COLLECTIONS["ResourceClaim"]),
+            cluster.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"),
+        )
+        by_name = {claim["metadata"]["name"]: claim for claim in claims["items"]}
+        return cls(sorted(pods["items"], key=_name), by_name, events["items"])
+
+    def of(self, workload: str) -> list[Object]:
+        return [pod for pod in self.pods if _name(pod).startswith(workload)]
+
+    def claim_of(self, pod: Object) -> Object | None:
+        return self.claims.get(_claim_name(pod))
+
+    def reason_of(self, pod: Object) -> str:
+        """What drabridge says about a Pod that it left alone."""
+        for event in self.events:
+            about = event.get("regarding", {})
+            ours = event.get("reportingController") == "drabridge.io/operator"
+            if ours and about.get("uid") == pod["metadata"]["uid"] and event.get("action") == "LeaveAlone":
+                return str(event["reason"])
+        return ""
+
+    def waits_for(self, pod: Object) -> str:
+        """The first thing that the Pod still lacks; empty once it runs or has ended."""
+        if pod["status"].get("phase") in ("Running", "Succeeded"):
+            return ""
+        if not _claim_name(pod):
+            reason = self.reason_of(pod)
+            return f"its author: {reason}" if reason else "a node"
+        claim = self.claim_of(pod)
+        if claim is None:
+            return "its ResourceClaim"
+        if "allocation" not in claim.get("status", {}):
+            return "kube-scheduler to allocate"
+        if not pod["spec"].get("nodeName"):
+            return "a node"
+        return "" if _allocation(pod) else "the allocation to be bound back"
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _claim_name(pod: Object) -> str:
+    names = [claim.get("resourceClaimName", "") for claim in pod["spec"].get("resourceClaims", ())]
+    return next((name for name in names if name.startswith("drabridge-")), "")
+
+
+def _allocation(pod: Object) -> list[Object]:
+    text = pod["metadata"].get("annotations", {}).get("drabridge.io/allocation", "[]")
+    return list(json.loads(text))
+
+
+def _results(claim: Object) -> list[Object]:
+    return list(claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()))
+
+
+def _devices(claim: Object) -> Iterator[tuple[str, str, str]]:
+    return ((each["driver"], each["pool"], each["device"]) for each in _results(claim))
+
+
+def live_table(picture: Picture) -> Table:
+    table = Table(title="Pods", title_justify="left", expand=False)
+    for column in ("Pod", "phase", "node", "waits for"):
+        table.add_column(column, overflow="fold")
+    for pod in picture.pods:
+        phase, node = pod["status"].get("phase", ""), pod["spec"].get("nodeName", "")
+        table.add_row(_name(pod), phase, node, picture.waits_for(pod))
+    return table
+
+
+def result_table(picture: Picture) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("Pod", "container", "resource", "claim", "node", "devices"):
+        # Names of Pods and claims are long: they share what the others leave of the terminal.
+        table.add_column(column, overflow="fold", no_wrap=column not in ("Pod", "claim", "devices"))
+    for pod in picture.pods:
+        rows: dict[tuple[str, str], list[str]] = {}
+        for entry in _allocation(pod):
+            rows.setdefault((entry["container"], entry["resource"]), []).append(entry["device"])
+        first = (_name(pod), _claim_name(pod), pod["spec"].get("nodeName", ""))
+        for (container, resource), devices in rows.items():
+            name, claim, node = first
+            table.add_row(name, container, resource, claim, node, " ".join(devices))
+            first = ("", "", "")
+        if not rows and pod["spec"].get("nodeName") is None:
+            table.add_row(_name(pod), "", "", "", "", f"none: {picture.reason_of(pod)}")
+    return table
+
+
+async def play_kubelets(cluster: Cluster) -> None:
+    """Report Pods as running once they have a node, as the kubelets that are not there would."""
+    while True:
+        pods = (await cluster.api.call("GET", COLLECTIONS["Pod"]))["items"]
+        for pod in pods:
+            if pod["status"].get("phase") == "Pending" and pod["spec"].get("nodeName"):
+                with suppress(AssertionError):  # its claim is not reserved yet: a kubelet would wait, too
+                    await cluster.mark_running(pod)
+        await asyncio.sleep(0.2)
+
+
+async def apply(cluster: Cluster, path: Path) -> None:
+    for body in yaml.safe_load_all(path.read_text()):
+        collection = COLLECTIONS[body["kind"]]
+        if f"/{NAMESPACE}/" in collection:
+            await cluster.api.call("POST", collection, body)
+        else:
+            query = {"fieldManager": "drabridge-demo", "force": "true"}
+            await cluster.api.call("PATCH", f"{collection}/{_name(body)}", body, APPLY, query=query)
+
+
+def settled(picture: Picture) -> bool:
+    """Whether every Pod has come to its end of the way: bound back and running, or pending with its reason."""
+    if len(picture.of("inference")) < REPLICAS or not picture.of("training"):
+        return False
+    done = [not picture.waits_for(pod) for pod in picture.pods if _name(pod) != TOO_BIG]
+    return all(done) and all(picture.reason_of(pod) for pod in picture.of(TOO_BIG))
+
+
+async def watch_until(cluster: Cluster, what: str, condition: Any) -> Picture:
+    """Show the Pods until `condition` holds for what is seen."""
+    picture = await Picture.take(cluster)
+    deadline = time.monotonic() + DEADLINE
+    shown: dict[str, str] = {}
+    with Live(live_table(picture), console=console, refresh_per_second=8, transient=True) as live:
+        while not condition(picture):
+            if time.monotonic() > deadline:
+                live.update(live_table(picture))
+                raise AssertionError(f"after {DEADLINE:g} s still not so: {what}")
+            if console.is_terminal:
+                live.update(live_table(picture))
+            else:
+                _tell(picture, shown)
+            await asyncio.sleep(0.1)
+            picture = await Picture.take(cluster)
+    return picture
+
+
+def _tell(picture: Picture, shown: dict[str, str]) -> None:
+    """Where nobody watches a terminal, a line for each change."""
+    for pod in picture.pods:
+        text = picture.waits_for(pod)
+        if text and shown.get(_name(pod)) != text:
+            shown[_name(pod)] = text
+            console.print(f"  {_name(pod)} waits for {text}")
+
+
+def checked(before: Picture, after: Picture, training: list[Object]) -> list[str]:
+    """Everything that is not as it should be, judged by what the API server shows."""
+    faults: list[str] = []
+    for workload, count in EXPECTED.items():
+        for pod in before.of(workload):
+            faults += _faults_of(pod, before.claim_of(pod), count)
+    used = Counter(device for claim in before.claims.values() for device in _devices(claim))
+    faults += [f"device {'/'.join(device)} is used {count} times" for device, count in used.items() if count > 1]
+    left = {_claim_name(pod) for pod in training} & after.claims.keys()
+    faults += [f"claim {name} of the finished Job is still there" for name in sorted(left)]
+    for pod in after.of(TOO_BIG):
+        if pod["spec"].get("nodeName") or after.reason_of(pod) != "TooManyDevices":
+            faults.append(f"Pod {_name(pod)} is not pending with the reason TooManyDevices")
+    if len(before.of("inference")) != REPLICAS:
+        faults.append(f"{len(before.of('inference'))} inference Pods instead of {REPLICAS}")
+    return faults
+
+
+def _faults_of(pod: Object, claim: Object | None, count: int) -> Iterator[str]:
+    name = _name(pod)
+    if claim is None:
+        yield f"Pod {name} has no claim"
+        return
+    owners = [(each["kind"], each["uid"], each.get("controller")) for each in claim["metadata"]["ownerReferences"]]
+    if owners != [("Pod", pod["metadata"]["uid"], True)]:
+        yield f"claim {_name(claim)} is owned by {owners}, not by Pod {name}"
+    if len(_results(claim)) != count:
+        yield f"Pod {name} has {len(_results(claim))} devices, not {count}"
+    bound_back = {(each["driver"], each["pool"], each["device"]) for each in _allocation(pod)}
+    if bound_back != set(_devices(claim)):
+        yield f"Pod {name}'s annotation and the allocation of claim {_name(claim)} differ"
+
+
+@asynccontextmanager
+async def own_cluster() -> AsyncIterator[Cluster]:
+    program = binary()
+    started = time.monotonic()
+    plane = ControlPlane(program, KUBERNETES)
+    keep = bool(os.environ.get("KEEP"))
+    try:
+        await plane.start()
+        for number in range(3):
+            node = await plane.add_node(f"node-{number}", devices=8)
+            await plane.add_devices(node, driver="nic.example.com", devices=2)
+        console.print(f"Kubernetes {KUBERNETES} with 3 nodes × 8 devices: {time.monotonic() - started:.1f} s")
+        started = time.monotonic()
+        async with Installation(plane, options=("--pending-every=1",)):
+            console.print(f"drabridge installed and running: {time.monotonic() - started:.1f} s")
+            kubelets = asyncio.create_task(play_kubelets(plane))
+            try:
+                yield plane
+                if keep:
+                    await _keep(plane)
+            finally:
+                kubelets.cancel()
+    finally:
+        await plane.stop()
+
+
+async def _keep(plane: ControlPlane) -> None:
+    console.print(
+        f"\nLeft running until Ctrl-C. In another terminal:\n\n  export KUBECONFIG={plane.kubeconfig_admin()}\n"
+        f"  kubectl get pods,resourceclaims,erp -n {NAMESPACE}     # or: {plane.binary} kubectl …\n"
+    )
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
+    """The cluster that $KUBECONFIG names; it must have what the demo cannot bring along."""
+    console.print(f"Using the cluster of {kubeconfig}")
+    cluster = Cluster(kubeconfig=Path(kubeconfig), binary=Path("kubectl"), directory=REPOSITORY / "build")
+    try:
+        status, configuration = await cluster.api.request("GET", CONFIGURATION)
+        if status != 200 or not configuration["webhooks"][0]["clientConfig"].get("caBundle"):
+            raise AssertionError(
+                "drabridge is not installed or not running there: kubectl apply -k manifests/overlays/default"
+            )
+        slices = await cluster.api.call("GET", "/apis/resource.k8s.io/v1/resourceslices")
+        drivers = {each["spec"]["driver"] for each in slices["items"]}
+        if missing := {"gpu.example.com", "nic.example.com"} - drivers:
+            raise AssertionError(f"no DRA driver publishes devices there as {', '.join(sorted(missing))}")
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+async def show(cluster: Cluster, *, ours: bool) -> list[str]:
+    """Apply the examples, watch them get their devices, let the Job finish; give what went wrong."""
+    await cluster.api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    await wait_for(
+        lambda: cluster.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}"),
+        f"namespace {NAMESPACE} to be gone",
+        until=lambda answer: answer[0] == 404,
+    )
+    await cluster.add_namespace(NAMESPACE)
+    first = ("deviceclasses.yaml", "policy.yaml")
+    for path in sorted(EXAMPLES.glob("*.yaml"), key=lambda path: (path.name not in first, path.name)):
+        await apply(cluster, path)
+        console.print(f"applied examples/{path.name}")
+    started = time.monotonic()
+    before = await watch_until(cluster, "every Pod has its devices, or its reason", settled)
+    console.print(f"\nAll Pods are served after {time.monotonic() - started:.1f} s\n")
+    console.print(result_table(before))
+    training = before.of("training")
+    if ours:
+        for pod in training:
+            await cluster.finish(pod)
+    names = {_claim_name(pod) for pod in training}
+    after = await watch_until(cluster, "the Job's claims are gone", lambda picture: not names & picture.claims.keys())
+    freed = sum(len(_results(claim)) for name, claim in before.claims.items() if name in names)
+    console.print(f"\nThe Job has finished: {freed} devices are free again, its claims are gone")
+    return checked(before, after, training)
+
+
+async def main() -> int:
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    started = time.monotonic()
+    try:
+        async with existing_cluster(kubeconfig) if kubeconfig else own_cluster() as cluster:
+            faults = await show(cluster, ours=not kubeconfig)
+            for fault in faults:
+                console.print(f"[red]WRONG[/red] {fault}")
+            if not faults:
+                console.print(f"[green]All as it should be[/green], {time.monotonic() - started:.1f} s in all")
+    except (AssertionError, BuildFailed) as error:
+        console.print(f"[red]The demo failed:[/red] {error}")
+        return 1
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(asyncio.run(main()))
