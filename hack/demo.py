@@ -1,8 +1,8 @@
 """`make demo`: workloads that know nothing of DRA get their devices, on a real control plane.
 
-Without KUBECONFIG a control plane of our own is started (Kubernetes 1.35, where the native feature is off), drabridge is
-installed from its manifests and runs as its ServiceAccount. There are no kubelets; what they would report is reported
-for them. With KUBECONFIG the examples run on that cluster, where drabridge and a DRA driver must be installed.
+Without KUBECONFIG a control plane of our own is started (Kubernetes 1.35, where the native feature is off), drabridge
+is installed from its manifests and runs as its ServiceAccount. There are no kubelets; what they would report is
+reported for them. With KUBECONFIG the examples run on that cluster, where drabridge and a DRA driver must be installed.
 
 Exit code 0 means that the API server, asked afresh, shows what it should; see `checked`.
 """
@@ -154,7 +154,7 @@ def result_table(picture: Picture) -> Table:
             table.add_row(name, container, resource, claim, node, " ".join(devices))
             first = ("", "", "")
         if not rows and pod["spec"].get("nodeName") is None:
-            table.add_row(_name(pod), "", "", "", "", f"none: {picture.reason_of(pod)}")
+            table.add_row(_name(pod), "", "", f"none: {picture.reason_of(pod)}", "", "")
     return table
 
 
@@ -259,7 +259,7 @@ async def own_cluster() -> AsyncIterator[Cluster]:
         for number in range(3):
             node = await plane.add_node(f"node-{number}", devices=8)
             await plane.add_devices(node, driver="nic.example.com", devices=2)
-        console.print(f"Kubernetes {KUBERNETES} with 3 nodes × 8 devices: {time.monotonic() - started:.1f} s")
+        console.print(f"Kubernetes {KUBERNETES} with 3 nodes with 8 devices each: {time.monotonic() - started:.1f} s")
         started = time.monotonic()
         async with Installation(plane, options=("--pending-every=1",)):
             console.print(f"drabridge installed and running: {time.monotonic() - started:.1f} s")

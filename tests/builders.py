@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from drabridge.core.classmap import NAME_ANNOTATION
+import jsonpatch
+
+from drabridge.core.classmap import NAME_ANNOTATION, ClassMap, ClassView
+from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
 from drabridge.core.podview import PodView
+from drabridge.core.policy import Coexistence, Delivery, PolicyView, effective
+from drabridge.core.rewrite import ClaimNames, LeaveAlone, Rewrite, decide
+from drabridge.core.selectors import LabelSelector
 
 GPU: Final = "example.com/gpu"
 NIC: Final = "example.com/nic"
 IMPLICIT_GPU: Final = "deviceclass.resource.kubernetes.io/gpu"
+
+CLAIM: Final = "drabridge-0123456789abcdef"
+OTHER_CLAIM: Final = "drabridge-fedcba9876543210"
 
 NAMES: Final = {"gpu": GPU, "nic": NIC, "implicit_gpu": IMPLICIT_GPU}
 """Keywords that stand for extended resources; any other keyword is the resource's name itself."""
@@ -112,3 +122,83 @@ def device_class(
         metadata["annotations"] = {NAME_ANNOTATION: annotation}
     spec = {"extendedResourceName": extended} if extended is not None else {}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": metadata, "spec": spec}
+
+
+GPU_CLASS: Final = device_class("gpu", extended=GPU)
+NIC_CLASS: Final = device_class("nic", extended=NIC)
+
+
+def policy(
+    resource: str = GPU,
+    device_class: str = "gpu",
+    *,
+    name: str = "gpu",
+    created: str = "2026-01-01T00:00:00Z",
+    delivery: Delivery = Delivery.AUTO,
+    coexistence: Coexistence = Coexistence.DEVICE_PLUGIN,
+    namespaces: dict[str, str] | None = None,
+    pods: dict[str, str] | None = None,
+) -> PolicyView:
+    """Make the view of a policy; `namespaces` and `pods` are the matchLabels of its selectors."""
+
+    def selector(labels: dict[str, str] | None) -> LabelSelector | None:
+        return None if labels is None else LabelSelector.parse({"matchLabels": labels}, "policy", "spec")
+
+    return PolicyView(
+        name=name,
+        uid=f"uid-of-{name}",
+        created=created,
+        generation=3,
+        resource=resource,
+        device_class=device_class,
+        delivery=delivery,
+        coexistence=coexistence,
+        namespaces=selector(namespaces),
+        pods=selector(pods),
+    )
+
+
+def cluster(
+    *classes: dict[str, Any],
+    policies: Collection[PolicyView] = (),
+    plugins: Mapping[str, str] | None = None,
+    old_kubelets: tuple[str, ...] = (),
+    labels: Mapping[str, str] | None = None,
+    limit_ranges: Mapping[str, str] | None = None,
+    quotas: Mapping[str, str] | None = None,
+    gate: Gate = Gate.OFF,
+    settled: Collection[str] = (),
+    schedulers: Collection[str] = ("default-scheduler",),
+) -> ClusterView:
+    """Make a cluster of raw DeviceClasses and policy views; `labels` are those of the Pod's namespace."""
+    winners = effective(policies)
+    return ClusterView(
+        classes=ClassMap.of(
+            [ClassView.of(each) for each in classes], {name: each.device_class for name, each in winners.items()}
+        ),
+        policies=winners,
+        nodes=NodeFacts(plugins or {}, old_kubelets),
+        namespace=NamespaceFacts(labels or {}, limit_ranges or {}, quotas or {}),
+        gate=gate,
+        settled=frozenset(settled),
+        schedulers=frozenset(schedulers),
+    )
+
+
+GPU_AND_NIC: Final = cluster(GPU_CLASS, NIC_CLASS)
+"""Gate off, a DeviceClass for each name, nothing else."""
+
+
+def patched(raw: dict[str, Any], verdict: Rewrite | LeaveAlone) -> dict[str, Any]:
+    """Apply the patch of a verdict as the API server does."""
+    if isinstance(verdict, LeaveAlone):
+        return copy.deepcopy(raw)
+    result: dict[str, Any] = jsonpatch.apply_patch(raw, verdict.patch)
+    return result
+
+
+def rewritten(builder: PodBuilder, view: ClusterView = GPU_AND_NIC, fresh: str = CLAIM) -> dict[str, Any]:
+    """Make the Pod that is stored after admission has rewritten it."""
+    verdict = decide(builder.view(), view, ClaimNames(fresh))
+    assert isinstance(verdict, Rewrite), verdict
+    return patched(builder.raw(), verdict)

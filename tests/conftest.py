@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from cluster_site import Site
 from upstream.api import Object
 from upstream.build import BuildFailed, binary
 from upstream.controlplane import ControlPlane
+from upstream.installation import Installation
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureManager
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 ORDER = ("unit", "property", "integration", "e2e", "bench")
 GATE_OFF = "1.35"
 GATE_ON = "1.37"
+# Short enough for tests to wait, long enough that the defaults' order (Lease, probes, settling) stays.
+SITE_OPTIONS = ("--pending-every=1", "--probe-every=1", "--native-after=4", "--log-format=json", "--log-level=debug")
 
 NewNamespace = Callable[[ControlPlane], Awaitable[str]]
 NewNode = Callable[..., Awaitable[str]]  # (plane, **what Cluster.add_node takes)
@@ -35,9 +39,10 @@ NAMES = pytest.StashKey[int]()
 
 
 class Planes:
-    """One control plane a Kubernetes version, each started when the first test asks for it.
+    """One bare control plane a Kubernetes version, each started when the first test asks for it.
 
-    The two usual ones start side by side if the session needs both.
+    The two usual ones start side by side if the session needs both. Control planes with drabridge in them are others:
+    tests of manifests and definitions would take its parts away.
     """
 
     def __init__(self, program: Path, directory: Path, wanted: set[str]) -> None:
@@ -45,17 +50,34 @@ class Planes:
         self._directory = directory
         self._wanted = wanted
         self._starting: dict[str, asyncio.Task[ControlPlane]] = {}
+        self._sites: dict[str, asyncio.Task[Site]] = {}
+        self._kubelets: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+
+    async def site(self, version: str) -> Site:
+        """Give the site of that version: a control plane of its own, with drabridge installed and kubelets played."""
+        if version not in self._sites:
+            self._sites[version] = asyncio.create_task(self._start_site(version))
+        return await self._sites[version]
+
+    async def _start_site(self, version: str) -> Site:
+        plane = await self._start(version, self._directory / f"site-{version}")
+        installation = Installation(plane, options=SITE_OPTIONS)
+        await self._stack.enter_async_context(installation)
+        site = Site(plane, installation)
+        self._kubelets.append(asyncio.create_task(site.play_kubelets()))
+        return site
 
     async def get(self, version: str) -> ControlPlane:
         """Give the running control plane of that version."""
         for each in {version} | (self._wanted if version in self._wanted else set()):
             if each not in self._starting:
-                self._starting[each] = asyncio.create_task(self._start(each))
+                self._starting[each] = asyncio.create_task(self._start(each, self._directory / each))
         return await self._starting[version]
 
-    async def _start(self, version: str) -> ControlPlane:
+    async def _start(self, version: str, directory: Path) -> ControlPlane:
         emulated = None if version == GATE_ON else version
-        plane = ControlPlane(self._program, emulated, directory=self._directory / version, audit=True)
+        plane = ControlPlane(self._program, emulated, directory=directory, audit=True)
         try:
             await plane.start()
         except BaseException:
@@ -65,9 +87,13 @@ class Planes:
 
     async def stop(self) -> None:
         """End them all."""
-        for started in await asyncio.gather(*self._starting.values(), return_exceptions=True):
-            if isinstance(started, ControlPlane):
-                await started.stop()
+        for kubelets in self._kubelets:
+            kubelets.cancel()
+        await self._stack.aclose()
+        for started in await asyncio.gather(*self._starting.values(), *self._sites.values(), return_exceptions=True):
+            plane = started.cluster if isinstance(started, Site) else started
+            if isinstance(plane, ControlPlane):
+                await plane.stop()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -132,6 +158,18 @@ def _is_wanted(session: pytest.Session, version: str) -> bool:
             if params.get("kubernetes", GATE_OFF) == version:
                 return True
     return False
+
+
+@pytest_asyncio.fixture(scope="session")
+async def site_135(planes: Planes) -> Site:
+    """Kubernetes 1.35 (gate off) with drabridge."""
+    return await planes.site(GATE_OFF)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def site_137(planes: Planes) -> Site:
+    """Kubernetes 1.37 (gate on) with drabridge."""
+    return await planes.site(GATE_ON)
 
 
 @pytest_asyncio.fixture(scope="session")

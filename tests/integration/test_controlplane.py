@@ -110,8 +110,8 @@ async def test_the_stock_scheduler_allocates_a_claim_that_comes_after_its_pod_an
     stored = await plane.api.call("GET", f"{claims(namespace)}/late")
     results = stored["status"]["allocation"]["devices"]["results"]
     assert {(each["driver"], each["pool"], each["device"]) for each in results} == {
-        (driver, node, "gpu-0"),
-        (driver, node, "gpu-1"),
+        (driver, node, f"{namespace}-0"),
+        (driver, node, f"{namespace}-1"),
     }
     running = await plane.mark_running(pod)
     assert running["status"]["phase"] == "Running"

@@ -134,19 +134,20 @@ async def wait_for(
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline
     last: object = "nothing"
+    trouble = ""
     while True:
         try:
             async with asyncio.timeout_at(end):
                 value = condition()
-                seen = await value if inspect.isawaitable(value) else value
-            if until(seen):
-                return seen
-            last = seen
+                last = await value if inspect.isawaitable(value) else value
+            trouble = ""
+            if until(last):
+                return last
         except (aiohttp.ClientConnectionError, TimeoutError) as unreachable:
-            last = f"{last}, then {unreachable!r}" if loop.time() >= end else unreachable
+            trouble = f", then {unreachable!r}"
         if loop.time() >= end:
-            text = last if isinstance(last, str) else json.dumps(last, indent=2, default=repr)
-            raise AssertionError(f"waited {deadline:g} s for {what}; last seen: {text}")
+            seen = last if isinstance(last, str) else json.dumps(last, indent=2, default=repr)
+            raise AssertionError(f"waited {deadline:g} s for {what}; last seen: {seen}{trouble}")
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -167,6 +167,6 @@ class _Reader:
         return str(value)
 
     def count(self, value: Any, path: str) -> int:
-        if type(value) is not int or value < 1:
-            raise self.error(path, "is not a number of devices")
+        if type(value) is not int or not 1 <= value <= MAX_DEVICES:
+            raise self.error(path, f"is not a number of devices from 1 to {MAX_DEVICES}")
         return value

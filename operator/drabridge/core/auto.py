@@ -77,5 +77,5 @@ def kubelet_is_native(version: str) -> bool:
 
     A version that cannot be read counts as too old: rewriting is the answer that is always right.
     """
-    found = re.match(r"v?(\d+)\.(\d+)", version)
+    found = re.match(r"v?([0-9]{1,9})\.([0-9]{1,9})", version)
     return found is not None and (int(found[1]), int(found[2])) >= NATIVE_KUBELET

@@ -19,9 +19,9 @@ from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import ALLOWED_RULES, NameAsk, object_to, our_claim
+from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, NameAsk, object_to, our_claim
 
-ALLOCATION_ANNOTATION = "drabridge.io/allocation"
+ALLOCATION_ANNOTATION = ALLOCATION
 CONDITION = "drabridge.io/DevicesAllocated"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
 LATE_AFTER = 5.0

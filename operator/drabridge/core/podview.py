@@ -118,7 +118,8 @@ class PodView:
     `name` is empty at admission if the API server is to generate it. `created` is the creationTimestamp as written
     (RFC 3339, empty at admission). `conditions` leads from type to status. `extended_claim` is the claim that
     kube-scheduler made (`status.extendedResourceClaimStatus`). Of the annotations, kubectl's copy of the manifest is
-    left out: it can be large, and says nothing that the Pod does not say; `has_annotations` counts it.
+    left out: it can be large, and says nothing that the Pod does not say. `has_annotations` and `annotation_bytes`
+    (of keys and values, in UTF-8) count it.
     """
 
     namespace: str
@@ -131,6 +132,7 @@ class PodView:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     has_annotations: bool
+    annotation_bytes: int
     owner: OwnerView | None
     node_name: str
     scheduler_name: str
@@ -158,6 +160,7 @@ class PodView:
         status = _object(raw, "status", "status")
         extended = _object(status, "extendedResourceClaimStatus", "status.extendedResourceClaimStatus")
         annotations = _texts(metadata, "annotations", "metadata.annotations")
+        annotation_bytes = sum(len(text.encode(errors="replace")) for pair in annotations.items() for text in pair)
         if _LAST_APPLIED in annotations:
             annotations = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
         return cls(
@@ -171,6 +174,7 @@ class PodView:
             labels=_texts(metadata, "labels", "metadata.labels"),
             annotations=annotations,
             has_annotations=bool(metadata.get("annotations")),
+            annotation_bytes=annotation_bytes,
             owner=_owner(metadata),
             node_name=_text(spec, "nodeName", "spec"),
             scheduler_name=_text(spec, "schedulerName", "spec") or DEFAULT_SCHEDULER,

@@ -56,6 +56,10 @@ class Reason(StrEnum):
     TOO_MANY_DEVICES = "TooManyDevices"
     """The Pod asks for more devices than one ResourceClaim may hold (32)."""
 
+    POD_TOO_LARGE = "PodTooLarge"
+    """What drabridge would have to write on the Pod does not fit there, or the Pod has hundreds of containers or asks
+    that nobody could serve by one claim."""
+
     INVALID_POD = "InvalidPod"
     """The Pod is not valid; the API server says what is wrong with it."""
 
@@ -135,6 +139,7 @@ CURES: Mapping[Reason, str] = {
     Reason.NOT_WHOLE: "ask for a whole number of devices",
     Reason.LIMIT_DIFFERS: "set request and limit of the name to the same number",
     Reason.TOO_MANY_DEVICES: "ask for at most 32 devices in all containers together",
+    Reason.POD_TOO_LARGE: "ask for devices in fewer containers, or make the annotations smaller",
     Reason.INVALID_POD: "correct the field that the API server names",
     Reason.COPY_UNREADABLE: "create the Pod from its original manifest, which names the extended resource",
     Reason.MISSED: "delete the Pod and create it again; a controller that owns it does the second part",

@@ -32,6 +32,16 @@ CLAIM_PREFIX = "drabridge-"
 CLAIM_NAME = re.compile(r"drabridge-[a-z0-9]{16}")
 """A claim name of ours; it is the marker of a rewritten Pod, because copies lose labels and annotations."""
 
+ALLOCATION = "drabridge.io/allocation"
+"""The annotation that the operator writes on a Pod once it has a node and devices (`core.claims`)."""
+
+CONTAINERS_MAX = 512
+"""Containers of a Pod, and extended resources asked for by all of them: 16 times what one claim can hold. A plan costs
+the product of the two, and a Pod of the size that the API server takes could keep us busy for minutes."""
+
+ANNOTATIONS_MAX = 256 * 1024
+"""Bytes of all annotations of an object, keys and values (apimachinery, TotalAnnotationSizeLimitB)."""
+
 DELIVERY_LABEL = "drabridge.io/delivery"
 OPT_OUT = "drabridge.io/rewrite"
 POD_CLAIM_NAME = "drabridge"
@@ -89,20 +99,20 @@ class NameAsk:
 
 
 def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
-    """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2).
-
-    Raises InvalidInput where the API server would refuse the Pod as well.
-    """
+    """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2)."""
     for rule in POD_RULES:
         if objection := rule(pod, cluster):
             return LeaveAlone((objection,))
     marked = our_claim(pod)
     before = _asked_before(pod, marked is not None)
-    if marked and not before:
-        return LeaveAlone((Objection(Reason.COPY_UNREADABLE, f"{pod.described} uses claim {marked.claim_name}"),))
+    if marked and (objection := _unexplained(pod, marked, before)):
+        return LeaveAlone((objection,))
     served, left = [], []
     for ask in _by_name(pod, before):
-        objection = None if ask.settled else object_to(pod, ask, cluster)
+        objection = object_to(pod, ask, cluster, QUANTITY_RULES if ask.settled else NAME_RULES)
+        if objection and ask.settled:
+            # A container that came in between asks for what nobody can give; the others keep what they have.
+            return LeaveAlone((objection,))
         if objection:
             left.append(objection)
         else:
@@ -110,9 +120,9 @@ def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | L
     if not served:
         return LeaveAlone(tuple(left))
     claim = plan(_demands(pod, served), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
-    if claim.devices > MAX_DEVICES:
-        return LeaveAlone((*left, _too_many(pod, served, claim)))
     asked = _asked(served, claim)
+    if objection := _too_many(pod, served, claim) or _no_room(pod, asked):
+        return LeaveAlone((*left, objection))
     claim_name = names.fresh
     if marked and marked.claim_name and marked.claim_name not in names.taken:
         claim_name = marked.claim_name
@@ -152,11 +162,19 @@ def _other_scheduler(pod: PodView, cluster: ClusterView) -> Objection | None:
     return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {pod.scheduler_name}")
 
 
+def _pod_too_large(pod: PodView, _: ClusterView) -> Objection | None:
+    for count, what in ((len(pod.containers), "containers"), (len(pod.extended()), "asks for extended resources")):
+        if count > CONTAINERS_MAX:
+            return Objection(Reason.POD_TOO_LARGE, f"{pod.described} has {count} {what}, more than {CONTAINERS_MAX}")
+    return None
+
+
 POD_RULES: tuple[Callable[[PodView, ClusterView], Objection | None], ...] = (
     _mirror_pod,
     _node_name_set,
     _opted_out,
     _other_scheduler,
+    _pod_too_large,
 )
 
 
@@ -222,9 +240,12 @@ def _unreadable(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection |
     for each in ask.asks:
         for text in (each.request, each.limit):
             try:
-                Quantity.parse(text or "0")
+                negative = text is not None and Quantity.parse(text).mantissa < 0
             except ValueError as error:
                 return Objection(Reason.INVALID_POD, f"{pod.described}: {each.path}: {error}", ask.resource)
+            if negative:
+                problem = f"{each.path} is {text}, less than zero"
+                return Objection(Reason.INVALID_POD, f"{pod.described}: {problem}", ask.resource)
     return None
 
 
@@ -256,15 +277,16 @@ NameRule = Callable[[PodView, NameAsk, ClusterView], Objection | None]
 ALLOWED_RULES: tuple[NameRule, ...] = (_not_served, _policy_off, _not_selected, _limit_range, _resource_quota)
 """What must hold at admission and still when the claim is created: anybody can write our annotation."""
 
+QUANTITY_RULES: tuple[NameRule, ...] = (_unreadable, _not_whole, _limit_differs)
+"""What must hold of the numbers, at later calls too: other webhooks may have added a container."""
+
 NAME_RULES: tuple[NameRule, ...] = (
     _not_served,
     _policy_off,
     _not_selected,
     _native,
     _device_plugin_present,
-    _unreadable,
-    _not_whole,
-    _limit_differs,
+    *QUANTITY_RULES,
     _limit_range,
     _resource_quota,
 )
@@ -288,6 +310,20 @@ def _asked_before(pod: PodView, marked: bool) -> Asked | None:
         return annotation.decode(pod)
     except InvalidInput:
         return None
+
+
+def _unexplained(pod: PodView, marked: PodClaim, before: Asked | None) -> Objection | None:
+    """A Pod of ours whose annotation does not say what it, or one of its containers, once asked for.
+
+    Copies come without annotations or with containers renamed; to go on would take their devices away in silence.
+    """
+    if before is None:
+        return Objection(Reason.COPY_UNREADABLE, f"{pod.described} uses claim {marked.claim_name}")
+    for container in pod.containers:
+        if container.name not in before.containers and any(claim.name == marked.name for claim in container.claims):
+            detail = f"{pod.described}: {container.field} ({container.name}) uses claim {marked.claim_name}"
+            return Objection(Reason.COPY_UNREADABLE, detail)
+    return None
 
 
 def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
@@ -346,14 +382,28 @@ def _asked(served: list[NameAsk], claim: ClaimPlan) -> Asked:
     )
 
 
-def _too_many(pod: PodView, served: list[NameAsk], claim: ClaimPlan) -> Objection:
+def _too_many(pod: PodView, served: list[NameAsk], claim: ClaimPlan) -> Objection | None:
     """The sum first, then who asks for how much: a person has to see which container to make smaller."""
+    if claim.devices <= MAX_DEVICES:
+        return None
     parts = [f"{each.container.name} {each.request} {each.resource}" for ask in served for each in ask.asks]
     shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
     return Objection(
         Reason.TOO_MANY_DEVICES,
         f"{pod.described} asks for {claim.devices} devices in all, a ResourceClaim holds {MAX_DEVICES}: {shown}",
     )
+
+
+def _no_room(pod: PodView, asked: Asked) -> Objection | None:
+    """The API server refuses a Pod whose annotations are too large together, so ours must fit behind the others."""
+    text = asked.encode()
+    if pod.annotations.get(annotation.ANNOTATION) == text:
+        return None
+    size = pod.annotation_bytes + len(annotation.ANNOTATION) + len(text)
+    if size <= ANNOTATIONS_MAX:
+        return None
+    detail = f"{pod.described}: metadata.annotations would have {size} bytes with {annotation.ANNOTATION}"
+    return Objection(Reason.POD_TOO_LARGE, f"{detail}, more than {ANNOTATIONS_MAX}")
 
 
 # --- the patch
@@ -368,6 +418,8 @@ def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None)
     patch += _entry(pod, entry, claim_name)
     patch += _metadata("labels", pod.labels, bool(pod.labels), DELIVERY_LABEL, Delivery.REWRITE.value)
     patch += _metadata("annotations", pod.annotations, pod.has_annotations, annotation.ANNOTATION, asked.encode())
+    if ALLOCATION in pod.annotations:  # of the Pod that this one is a copy of
+        patch.append({"op": "remove", "path": f"/metadata/annotations/{_escape(ALLOCATION)}"})
     return patch
 
 

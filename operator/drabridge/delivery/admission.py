@@ -70,7 +70,7 @@ class Admission:
     async def review(self, raw: Mapping[str, Any], namespace: str) -> Answer:
         """Decide about a Pod as it stands in an AdmissionReview, to be created in `namespace`."""
         try:
-            pod = PodView.of({**raw, "metadata": {**raw.get("metadata", {}), "namespace": namespace}})
+            pod = PodView.of(_placed(raw, namespace))
             verdict = decide(pod, await self._cluster(pod), await self._names(pod))
         except InvalidInput as error:
             return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
@@ -137,6 +137,12 @@ class Admission:
             for each in objections
             if each.reason is not Reason.NATIVE and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
         )
+
+
+def _placed(raw: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+    """The Pod in its namespace, which need not stand on it yet; metadata of a wrong shape is left for others to say."""
+    metadata = raw.get("metadata") or {}
+    return {**raw, "metadata": {**metadata, "namespace": namespace}} if isinstance(metadata, Mapping) else raw
 
 
 def _outcome(verdict: LeaveAlone) -> str:

@@ -119,13 +119,15 @@ class Operator:
         over = asyncio.Event()
         self.rewrites.wake_all()
         self.policies.wake_all()
-        async with asyncio.TaskGroup() as tasks:
-            recorder = tasks.create_task(self.recorder.run())
-            for part in (self.rewrites.queue.run, self.policies.queue.run, self.pending.run, *others):
-                tasks.create_task(part(over))
-            await _first(self.elector.wait_lost(), stop.wait())
-            over.set()
-            await self.recorder.flush(FLUSH_WITHIN)
+        recorder = asyncio.create_task(self.recorder.run())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (self.rewrites.queue.run, self.policies.queue.run, self.pending.run, *others):
+                    tasks.create_task(part(over))
+                await _first(self.elector.wait_lost(), stop.wait())
+                over.set()
+            await self.recorder.flush(FLUSH_WITHIN)  # what the last handlers had to say is in it by now
+        finally:
             recorder.cancel()
 
     def _transition(self, leading: bool) -> None:

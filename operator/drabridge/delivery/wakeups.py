@@ -36,7 +36,6 @@ class Wakeups:
         self._policies = policies
         self._clock = clock
         self._relisted: set[Store[Any]] = set()
-        self._look = asyncio.Event()
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
@@ -46,20 +45,19 @@ class Wakeups:
         """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
         if event["type"] is None:
             self._relisted.add(store)
-            self._look.set()
         change = store.seen(event["object"], deleted=event["type"] == "DELETED")
         if change:
             self._changed(store, change)
 
     async def prune(self, stop: asyncio.Event) -> None:
         """Compare stores with the API server until `stop` is set: soon after a list, and all of them now and then."""
+        due = self._clock.monotonic() + PRUNE_EVERY
         while not stop.is_set():
-            await self._clock.pause(self._look, PRUNE_EVERY)
-            every = not self._look.is_set()
-            await self._clock.pause(stop, PRUNE_AFTER_RELIST)  # a list of thousands comes in as many events
-            self._look.clear()
-            stores = set(self._caches.stores) if every else self._relisted
-            self._relisted = set()
+            await self._clock.pause(stop, PRUNE_AFTER_RELIST)
+            stores, self._relisted = self._relisted, set()
+            if self._clock.monotonic() >= due:
+                due = self._clock.monotonic() + PRUNE_EVERY
+                stores = set(self._caches.stores)
             for store in stores:
                 await self._prune(store)
 

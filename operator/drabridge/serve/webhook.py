@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
+import textwrap
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +18,20 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from drabridge.core.errors import quoted
 from drabridge.delivery.admission import Admission, Answer
 from drabridge.delivery.metrics import Metrics
 
 API_VERSION = "admission.k8s.io/v1"
 BODY_MAX = 8 * 1024 * 1024
 """Bytes of a request. The API server takes objects of up to 3 MiB, and a review holds more than the object."""
+
+WARNING_MAX = 256
+"""Characters of a warning. AdmissionResponse.warnings: longer ones may be cut, after 4096 in all they are."""
+
+WARNINGS_MAX = 16
+WARNING_TEXT_MAX = 1024
+"""Characters of one text; what is behind them is not for people."""
 
 ANSWER_WITHIN = 4.0
 """Seconds; the webhook configuration gives up after 5, and a Pod left alone with a warning is better than silence."""
@@ -82,7 +92,7 @@ def _review(body: bytes) -> Mapping[str, Any]:
     if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
         raise _ReviewError("the request is not an AdmissionReview")
     if review.get("apiVersion") != API_VERSION:
-        raise _ReviewError(f"this webhook speaks {API_VERSION}, not {str(review.get('apiVersion'))[:100]}")
+        raise _ReviewError(f"this webhook speaks {API_VERSION}, not {quoted(review.get('apiVersion'))}")
     request = review.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str) or not request["uid"]:
         raise _ReviewError("the AdmissionReview has no request with a uid")
@@ -102,10 +112,16 @@ def _response(uid: str, answer: Answer) -> dict[str, Any]:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(json.dumps(answer.patch).encode()).decode()
     if answer.warnings:
-        # API servers cut warnings over 256 characters off, and drop those after 4096 in all (RFC 7234 header limits).
-        response["warnings"] = [_short(text) for text in answer.warnings]
+        lines = (line for text in answer.warnings for line in _lines(text))
+        response["warnings"] = [*itertools.islice(lines, WARNINGS_MAX)]
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 256 else f"{text[:253]}..."
+def _lines(text: str) -> list[str]:
+    """Cut a warning into pieces that the API server passes on whole.
+
+    What is too long may be cut there, and what has a control character in it is dropped without a word; a Pod's name is
+    checked after admission only.
+    """
+    line = "".join(char if char.isprintable() else " " for char in text[:WARNING_TEXT_MAX])
+    return textwrap.wrap(line, WARNING_MAX)

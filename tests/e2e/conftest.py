@@ -1,0 +1,64 @@
+"""The cluster that the end-to-end tests run on: control planes of ours, or the one that `make e2e` names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from cluster_site import Served, Site
+from conftest import Planes
+from upstream.cluster import Cluster
+
+KUBECONFIG = os.environ.get("DRABRIDGE_E2E_KUBECONFIG", "")
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+if KUBECONFIG:
+
+    @pytest_asyncio.fixture(scope="session", name="site")
+    async def existing_site() -> AsyncIterator[Site]:
+        """The cluster that KUBECONFIG names; drabridge and a DRA driver (gpu.example.com) must be installed there."""
+        cluster = Cluster(kubeconfig=Path(KUBECONFIG), binary=Path("kubectl"), directory=Path())
+        yield Site(cluster, None)
+        await cluster.close()
+
+else:
+
+    @pytest_asyncio.fixture(scope="session", name="site", params=["1.35", "1.37"])
+    async def own_site(request: pytest.FixtureRequest, planes: Planes) -> Site:
+        """A cluster with drabridge where names are served by Rewrite: 1.35, and 1.37 with kubelets that are too old."""
+        return await planes.site(request.param)
+
+
+@pytest_asyncio.fixture
+async def ns(site: Site, unique: Callable[[], str], afterwards: AsyncExitStack) -> str:
+    """A namespace of this test's own on `site`."""
+    name = unique()
+    await site.cluster.add_namespace(name)
+    afterwards.push_async_callback(site.cluster.remove_namespace, name)
+    return name
+
+
+@pytest.fixture
+def serve(site: Site, unique: Callable[[], str], afterwards: AsyncExitStack) -> Serve:
+    """Makes a resource name for this test and has it served: `await serve(devices=2)`."""
+
+    async def make(**options: Any) -> Served:
+        return await site.serve(unique(), afterwards, **options)
+
+    return make
+
+
+@pytest.fixture
+def ours(site: Site) -> Site:
+    """`site`, for tests that need a control plane of ours: they count devices, stop replicas, or change nodes."""
+    if site.installation is None:
+        pytest.skip("needs a control plane of its own; this is somebody's cluster")
+    return site
