@@ -13,7 +13,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint verify e2e format lock clean
+.PHONY: help setup demo test lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -45,6 +45,11 @@ lint: $(INSTALLED) ## Check style, types and the arrows between the rooms
 
 verify: $(INSTALLED) ## Check that everything generated is up to date
 	$(BIN)/python -m drabridge.api.generate --check
+	$(BIN)/python hack/docs.py --check
+
+generate: $(INSTALLED) ## Write everything generated: crds/, reference pages in docs/
+	$(BIN)/python -m drabridge.api.generate
+	$(BIN)/python hack/docs.py
 
 format: $(INSTALLED) ## Format the code and apply the linter's safe fixes
 	$(BIN)/ruff check --fix

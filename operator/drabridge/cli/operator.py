@@ -33,13 +33,19 @@ from drabridge.serve.tls import (
 
 HELP = """Run the operator: webhook, claims and binding back.
 
+Run any number of replicas: all of them answer the webhook, the one that holds the Lease writes.
+
+\b
 Examples:
+  In a cluster, as the manifests do:
+    drabridge operator
+  On a workstation, against the cluster of a kubeconfig:
+    drabridge operator --kubeconfig ~/.kube/config --context kind-drabridge
+  Also for Pods of a second scheduler that allocates ResourceClaims:
+    drabridge operator --scheduler-names default-scheduler,batch-scheduler
+"""
 
-  drabridge operator                                  in a cluster, as the manifests do
-
-  drabridge operator --kubeconfig ~/.kube/config --namespace drabridge-system    on a workstation
-
-Every option can be given by an environment variable, too (shown in brackets)."""
+Address = tuple[str | None, int]
 
 _log = structlog.get_logger(__name__)
 
@@ -87,10 +93,11 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         ),
     ] = 15.0,
     webhook_address: Annotated[
-        str, typer.Option(envvar=_env("WEBHOOK_ADDRESS"), help="Address and port of the webhook (HTTPS).")
+        str,
+        typer.Option(envvar=_env("WEBHOOK_ADDRESS"), help="ADDRESS:PORT of the webhook (HTTPS); no address is all."),
     ] = "0.0.0.0:9443",
     probe_address: Annotated[
-        str, typer.Option(envvar=_env("PROBE_ADDRESS"), help="Address and port of probes and metrics (HTTP).")
+        str, typer.Option(envvar=_env("PROBE_ADDRESS"), help="ADDRESS:PORT of probes and metrics (HTTP).")
     ] = "0.0.0.0:8080",
     tls_dir: Annotated[
         Path | None,
@@ -128,7 +135,7 @@ async def _run(
     options: Options,
     kubeconfig: Path | None,
     context: str | None,
-    addresses: tuple[tuple[str, int], tuple[str, int]],
+    addresses: tuple[Address, Address],
     tls_dir: Path | None,
 ) -> None:
     stop = asyncio.Event()
@@ -164,15 +171,15 @@ async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext
         watching_over.set()
 
 
-async def _serve(app: web.Application, address: tuple[str, int], tls: ssl.SSLContext | None = None) -> web.AppRunner:
+async def _serve(app: web.Application, address: Address, tls: ssl.SSLContext | None = None) -> web.AppRunner:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, *address, ssl_context=tls).start()
     return runner
 
 
-def _address(text: str, option: str) -> tuple[str, int]:
+def _address(text: str, option: str) -> Address:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) < 65536:
         raise typer.BadParameter(f"{text!r} is not ADDRESS:PORT", param_hint=option)
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - an empty host means all of them
+    return host.strip("[]") or None, int(port)  # no host is every address of both IP versions
