@@ -40,6 +40,9 @@ EXAMPLES = REPOSITORY / "examples"
 NAMESPACE = "drabridge-demo"
 KUBERNETES = "1.35"
 DEADLINE = 60.0
+JOB_SECONDS = 3.0
+"""How long the Job's Pod runs where its kubelet is played."""
+
 EXPECTED = {"inference": 2, "training": 3, "two-resources": 4, "own-claim": 1}
 """Workload -> devices that each of its Pods gets for its extended resources (KEP-5004: init containers reuse)."""
 
@@ -158,17 +161,6 @@ def result_table(picture: Picture) -> Table:
     return table
 
 
-async def play_kubelets(cluster: Cluster) -> None:
-    """Report Pods as running once they have a node, as the kubelets that are not there would."""
-    while True:
-        pods = (await cluster.api.call("GET", COLLECTIONS["Pod"]))["items"]
-        for pod in pods:
-            if pod["status"].get("phase") == "Pending" and pod["spec"].get("nodeName"):
-                with suppress(AssertionError):  # its claim is not reserved yet: a kubelet would wait, too
-                    await cluster.mark_running(pod)
-        await asyncio.sleep(0.2)
-
-
 async def apply(cluster: Cluster, path: Path) -> None:
     for body in yaml.safe_load_all(path.read_text()):
         collection = COLLECTIONS[body["kind"]]
@@ -263,7 +255,7 @@ async def own_cluster() -> AsyncIterator[Cluster]:
         started = time.monotonic()
         async with Installation(plane, options=("--pending-every=1",)):
             console.print(f"drabridge installed and running: {time.monotonic() - started:.1f} s")
-            kubelets = asyncio.create_task(play_kubelets(plane))
+            kubelets = asyncio.create_task(plane.play_kubelets(finish_after=JOB_SECONDS))
             try:
                 yield plane
                 if keep:
@@ -302,7 +294,7 @@ async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
         await cluster.close()
 
 
-async def show(cluster: Cluster, *, ours: bool) -> list[str]:
+async def show(cluster: Cluster) -> list[str]:
     """Apply the examples, watch them get their devices, let the Job finish; give what went wrong."""
     await cluster.api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
     await wait_for(
@@ -320,9 +312,6 @@ async def show(cluster: Cluster, *, ours: bool) -> list[str]:
     console.print(f"\nAll Pods are served after {time.monotonic() - started:.1f} s\n")
     console.print(result_table(before))
     training = before.of("training")
-    if ours:
-        for pod in training:
-            await cluster.finish(pod)
     names = {_claim_name(pod) for pod in training}
     after = await watch_until(cluster, "the Job's claims are gone", lambda picture: not names & picture.claims.keys())
     freed = sum(len(_results(claim)) for name, claim in before.claims.items() if name in names)
@@ -335,7 +324,7 @@ async def main() -> int:
     started = time.monotonic()
     try:
         async with existing_cluster(kubeconfig) if kubeconfig else own_cluster() as cluster:
-            faults = await show(cluster, ours=not kubeconfig)
+            faults = await show(cluster)
             for fault in faults:
                 console.print(f"[red]WRONG[/red] {fault}")
             if not faults:

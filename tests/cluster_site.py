@@ -6,10 +6,9 @@ cluster the names lead to the DeviceClass of its DRA driver, and kubelets are re
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,17 +170,6 @@ class Site:
         await self.api.call("PATCH", f"{POLICIES}/{name}", {"spec": dict(spec)}, MERGE_PATCH)
 
     # --- the part of kubelets
-
-    async def play_kubelets(self) -> None:
-        """Report Pods as running once they are bound and their claims reserved. Runs until cancelled."""
-        while True:
-            query = {"fieldSelector": "status.phase=Pending"}
-            for pod in (await self.api.call("GET", "/api/v1/pods", query=query))["items"]:
-                if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
-                    # It may be gone, or not reserved yet.
-                    with suppress(AssertionError, Exception):
-                        await self.cluster.mark_running(pod)
-            await asyncio.sleep(0.3)
 
     async def finish(self, pod: Object) -> None:
         """Let a Pod end by itself."""

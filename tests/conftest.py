@@ -65,7 +65,7 @@ class Planes:
         installation = Installation(plane, options=SITE_OPTIONS)
         await self._stack.enter_async_context(installation)
         site = Site(plane, installation)
-        self._kubelets.append(asyncio.create_task(site.play_kubelets()))
+        self._kubelets.append(asyncio.create_task(plane.play_kubelets()))
         return site
 
     async def get(self, version: str) -> ControlPlane:

@@ -232,17 +232,12 @@ async def test_pods_of_a_deployment_have_no_name_at_admission_and_get_a_claim_ea
     changed = {"spec": {"template": {"metadata": {"annotations": {"round": "2"}}}}}
     await ours.api.call("PATCH", f"{path}/web", changed, "application/merge-patch+json")
 
-    async def terminating_ended() -> bool:
+    async def rolled_over() -> bool:
         current = await pods()
-        for each in current:
-            if "deletionTimestamp" in each["metadata"]:
-                await ours.api.request(
-                    "DELETE", f"/api/v1/namespaces/{ns}/pods/{each['metadata']['name']}", {"gracePeriodSeconds": 0}
-                )
         fresh = [each for each in current if each["metadata"].get("annotations", {}).get("round") == "2"]
         return len(fresh) == len(current) == 3 and all(map(allocation, fresh))
 
-    await wait_for(terminating_ended, "three served Pods of the second round", deadline=60)
+    await wait_for(rolled_over, "three served Pods of the second round", deadline=60)
 
 
 async def test_a_pod_deleted_while_it_waits_leaves_no_claim(ours: Site, ns: str, serve: Serve) -> None:

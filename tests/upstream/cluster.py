@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import aiohttp
+
 from upstream import kubelet
-from upstream.api import MERGE_PATCH, STRATEGIC_PATCH, Api, Object, wait_for
+from upstream.api import MERGE_PATCH, STRATEGIC_PATCH, Api, Object, Refused, wait_for
 from upstream.credentials import write_kubeconfig
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN_SECONDS = 24 * 3600
+PLAY_SECONDS = 0.3
 DRIVER = "gpu.example.com"
 
 
@@ -175,6 +179,34 @@ class Cluster:
         """Say what a kubelet says once the Pod has ended (`phase`: Succeeded or Failed); give the Pod."""
         path = pod_path(pod)
         return await self._write_status(path, kubelet.finished_status(await self.api.call("GET", path), phase))
+
+    async def play_kubelets(self, *, finish_after: float | None = None) -> None:
+        """Report Pods as running once they can run, and as gone once they are deleted. Runs until cancelled.
+
+        After `finish_after` seconds of running, Pods with restartPolicy Never (those of Jobs) have succeeded.
+        """
+        running: dict[str, float] = {}
+        while True:
+            now = asyncio.get_running_loop().time()
+            for pod in (await self.api.call("GET", "/api/v1/pods"))["items"]:
+                since = running.setdefault(pod["metadata"]["uid"], now) if pod["status"]["phase"] == "Running" else now
+                ends = (
+                    finish_after is not None and pod["spec"]["restartPolicy"] == "Never" and now - since > finish_after
+                )
+                # It may be gone by now, or not reserved yet: the next round sees it anew.
+                with suppress(AssertionError, Refused, aiohttp.ClientError):
+                    await self._play(pod, ends=ends)
+            await asyncio.sleep(PLAY_SECONDS)
+
+    async def _play(self, pod: Object, *, ends: bool) -> None:
+        if not pod["spec"].get("nodeName"):
+            return
+        if "deletionTimestamp" in pod["metadata"]:
+            await self.api.call("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
+        elif pod["status"]["phase"] == "Pending":
+            await self.mark_running(pod)
+        elif ends:
+            await self.finish(pod)
 
     async def _wait_until_there(self, path: str) -> None:
         await wait_for(lambda: self.api.request("GET", path), path, until=lambda answer: answer[0] == 200)
