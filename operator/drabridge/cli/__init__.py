@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import typer
 from rich.console import Console
@@ -27,8 +28,21 @@ def _verbs() -> None:
 
 def main() -> None:
     """The console script: errors of ours are one line and exit code 1, everything else is a bug with its traceback."""
+    console = Console(stderr=True, soft_wrap=True)
+    failed = False
     try:
         app()
-    except DrabridgeError as error:
-        Console(stderr=True, soft_wrap=True).print(f"drabridge: {error}", markup=False, highlight=False)
+    except* DrabridgeError as group:  # the parts of the operator run in groups of tasks
+        failed = True
+        for error in _leaves(group):
+            console.print(f"drabridge: {error}", markup=False, highlight=False)
+    if failed:  # an exit out of the clause above would become a group itself
         sys.exit(1)
+
+
+def _leaves(group: BaseExceptionGroup[DrabridgeError]) -> Iterator[DrabridgeError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

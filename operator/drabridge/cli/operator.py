@@ -7,9 +7,11 @@ import signal
 import socket
 import ssl
 import uuid
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 import typer
@@ -17,6 +19,7 @@ import uvloop
 from aiohttp import web
 
 from drabridge.cli import logs
+from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.operator import Operator, Options
 from drabridge.handlers.setup import watch
@@ -125,7 +128,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         native_after=native_after,
         probe_every=probe_every,
         pending_every=pending_every,
-        lease=Durations(lease=lease_seconds, renew=lease_seconds * 2 / 3, retry=lease_seconds * 2 / 15),
+        lease=_durations(lease_seconds),
     )
     addresses = (_address(webhook_address, "--webhook-address"), _address(probe_address, "--probe-address"))
     uvloop.run(_run(options, kubeconfig, context, addresses, tls_dir))
@@ -142,22 +145,43 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     _log.info("starting", version=version("drabridge"), identity=options.identity, namespace=options.namespace)
-    async with await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client:
+    async with (
+        await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client,
+        AsyncExitStack() as servers,
+    ):
         parts = Operator(client, client.credentials, options)
         certificates: Certificates = (
             MountedCertificates(tls_dir) if tls_dir else SelfManagedCertificates(client, options.namespace)
         )
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        probe = await _serve(probes.application(parts.metrics, parts.unready, parts.measure), addresses[1])
-        await certificates.refresh(tls)
-        await parts.prepare()
-        hook = await _serve(webhook.application(parts.admission, parts.metrics), addresses[0], tls)
-        try:
+        probe = probes.application(parts.metrics, parts.unready, parts.measure)
+        await _serve(servers, probe, addresses[1], "--probe-address")
+        if await _done(_prepare(parts, certificates, tls), stop):
+            hook = webhook.application(parts.admission, parts.metrics)
+            await _serve(servers, hook, addresses[0], "--webhook-address", tls)
             await _live(parts, certificates, tls, stop)
-        finally:
-            await hook.cleanup()
-            await probe.cleanup()
     _log.info("stopped")
+
+
+async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
+    await certificates.refresh(tls)
+    await parts.prepare()
+
+
+async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Do the work unless `stop` is set before it is done; whether it was done. Raises what the work raises.
+
+    An API server that hangs must not keep us from ending: the kubelet would have to kill us.
+    """
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        await working
+        return True
+    working.cancel()
+    await asyncio.wait((working,))
+    return False
 
 
 async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext, stop: asyncio.Event) -> None:
@@ -171,11 +195,32 @@ async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext
         watching_over.set()
 
 
-async def _serve(app: web.Application, address: Address, tls: ssl.SSLContext | None = None) -> web.AppRunner:
+async def _serve(
+    servers: AsyncExitStack,
+    app: web.Application,
+    address: Address,
+    option: str,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Serve until `servers` is closed. Raises InvalidInput where the address cannot be had."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, *address, ssl_context=tls).start()
-    return runner
+    servers.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, *address, ssl_context=tls).start()
+    except OSError as error:
+        host, port = address
+        raise InvalidInput(
+            f"{option}={host or ''}:{port}",
+            "",
+            f"cannot listen there: {error.strerror or error}",
+            "end the process that has the port, or choose another",
+        ) from error
+
+
+def _durations(lease: int) -> Durations:
+    """The election's times, in the proportions of Kubernetes' own components."""
+    return Durations(lease=lease, renew=lease * 2 / 3, retry=lease * 2 / 15, margin=lease * 2 / 15)
 
 
 def _address(text: str, option: str) -> Address:

@@ -9,19 +9,21 @@ Each step follows from what the API server shows, never from memory, so a restar
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from drabridge.core import asked as annotation
 from drabridge.core.asked import Asked
+from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
-from drabridge.core.podview import PodView
+from drabridge.core.podview import ContainerKind, PodView
+from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, NameAsk, object_to, our_claim
 
-ALLOCATION_ANNOTATION = ALLOCATION
 CONDITION = "drabridge.io/DevicesAllocated"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
 LATE_AFTER = 5.0
@@ -152,8 +154,8 @@ def next_step(pod: PodView, claim: ClaimView | None, cluster: ClusterView) -> Ne
 
 
 def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: ClusterView) -> CreateClaim | Waiting:
-    if unknown := _points_elsewhere(pod, entry, asked):
-        return Waiting(Reason.ANNOTATION_INVALID, unknown)
+    if problem := _points_elsewhere(pod, entry, asked):
+        return Waiting(Reason.ANNOTATION_INVALID, problem)
     classes: dict[str, str] = {}
     for resource in sorted({request.resource for request in asked.requests}):
         # Decided afresh: the annotation proves nothing about what is allowed, and policies may have changed.
@@ -164,6 +166,8 @@ def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: Cl
             name = mapping.device_class if mapping else "?"
             return Waiting(Reason.DEVICE_CLASS_MISSING, f"DeviceClass {name} for {resource} does not exist")
         classes[resource] = mapping.device_class
+    if problem := _counts_differ(pod, asked):
+        return Waiting(Reason.ANNOTATION_INVALID, problem)
     return CreateClaim(claim_body(pod, claim_name, asked, classes), asked.devices)
 
 
@@ -175,6 +179,35 @@ def _points_elsewhere(pod: PodView, entry: str, asked: Asked) -> str | None:
         return None
     odd = min(str(name) for name in used ^ names)
     return f"{pod.described}: only one of annotation {annotation.ANNOTATION} and resources.claims has request {odd}"
+
+
+def _counts_differ(pod: PodView, asked: Asked) -> str | None:
+    """The requests must come to what the containers of the same annotation ask for together, and to no more.
+
+    Names and places of requests are not compared: they may have moved when other keys were defaulted in between.
+    """
+    demands = [
+        ContainerDemand(
+            name=container.name,
+            short_lived=container.kind is ContainerKind.INIT,
+            keys=tuple(sorted(asked.containers.get(container.name, ()))),
+            counts={
+                resource: Quantity.parse(quantity).ceil()
+                for resource, quantity in asked.containers.get(container.name, {}).items()
+            },
+        )
+        for container in pod.containers
+    ]
+    sums = Counter[str]()
+    for request in asked.requests:
+        sums[request.resource] += request.count
+    for resource, count in sums.items():
+        if (wanted := total(demands, resource)) != count:
+            return (
+                f"{pod.described}: annotation {annotation.ANNOTATION} requests {count} {resource} in all,"
+                f" but its containers ask for {wanted}"
+            )
+    return None
 
 
 def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]) -> dict[str, Any]:
@@ -214,13 +247,15 @@ def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]
 
 def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     """Not before the Pod has a node: until then the scheduler may take the allocation back."""
-    if not pod.node_name or claim.results is None or ALLOCATION_ANNOTATION in pod.annotations:
+    if not pod.node_name or claim.results is None or ALLOCATION in pod.annotations:
         return Settled()
     try:
         asked = annotation.decode(pod)
     except InvalidInput:
         asked = None  # somebody edited it after the claim was made; the devices are known all the same
-    names = ", ".join(sorted({result.device for result in claim.results}))
+    one_pool = len({(result.driver, result.pool) for result in claim.results}) == 1
+    shown = {result.device if one_pool else f"{result.pool}/{result.device}" for result in claim.results}
+    names = ", ".join(sorted(shown))
     count = len(claim.results)
     message = f"{count} {'device' if count == 1 else 'devices'} on {pod.node_name}: {names}"
     return BindBack(allocation_of(claim.results, asked), message[:1024])

@@ -11,8 +11,6 @@ DrabridgeError
 └── Bug                 we were wrong: stop this piece of work and ask for a report
 """
 
-# ruff: noqa: N818 - the names say what is the matter ("Conflict"), and the base class says that they are errors.
-
 from __future__ import annotations
 
 _SHOWN = 120

@@ -51,8 +51,7 @@ class Container:
 
     `index` counts init containers first, then app containers, as KEP-5004 does; `path` is the container's JSON pointer
     ("/spec/initContainers/0"). `requests` and `limits` are quantities as written, so that a malformed one can be shown.
-    `has_resources` and `has_claims` say whether `resources` and `resources.claims` are there for a JSON patch to
-    add to.
+    `has_resources` says whether `resources` is there for a JSON patch to add to.
     """
 
     index: int
@@ -63,7 +62,6 @@ class Container:
     limits: Mapping[str, str]
     claims: tuple[ContainerClaim, ...]
     has_resources: bool
-    has_claims: bool
 
     @property
     def request_keys(self) -> tuple[str, ...]:
@@ -273,7 +271,6 @@ def _containers(spec: Mapping[str, Any]) -> tuple[Container, ...]:
                         for claim, where in _objects(resources, "claims", f"{at}.claims")
                     ),
                     has_resources=raw.get("resources") is not None,
-                    has_claims=resources.get("claims") is not None,
                 )
             )
     return tuple(found)

@@ -19,7 +19,7 @@ from drabridge.core.asked import Asked, AskedRequest
 from drabridge.core.auto import choose
 from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan
 from drabridge.core.cluster import ClusterView
-from drabridge.core.errors import InvalidInput
+from drabridge.core.errors import InvalidInput, quoted
 from drabridge.core.names import is_explicit
 from drabridge.core.podview import Ask, Container, ContainerClaim, ContainerKind, PodClaim, PodView
 from drabridge.core.policy import Coexistence, Delivery
@@ -159,7 +159,7 @@ def _opted_out(pod: PodView, _: ClusterView) -> Objection | None:
 def _other_scheduler(pod: PodView, cluster: ClusterView) -> Objection | None:
     if pod.scheduler_name in cluster.schedulers:
         return None
-    return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {pod.scheduler_name}")
+    return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {quoted(pod.scheduler_name)}")
 
 
 def _pod_too_large(pod: PodView, _: ClusterView) -> Objection | None:
@@ -445,7 +445,9 @@ def _point(container: Container, entry: str, requests: list[str]) -> JSONPatch:
 
 
 def _entry_name(pod: PodView) -> str:
+    # A container that uses an entry which is not there makes the Pod invalid, and is not to get ours instead.
     used = {claim.name for claim in pod.resource_claims}
+    used.update(claim.name for container in pod.containers for claim in container.claims)
     name, count = POD_CLAIM_NAME, 1
     while name in used:
         count += 1

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import structlog
 
 from drabridge.core.auto import hindrance_of
-from drabridge.core.cluster import Gate
+from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.errors import DrabridgeError, Missing
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client, PatchType
@@ -28,6 +28,31 @@ STATE = "drabridge-state"
 SINCE_KEY = "nativeSince"
 
 _log = structlog.get_logger(__name__)
+
+
+def since_of(text: str) -> dict[str, datetime] | None:
+    """Read what the ConfigMap keeps: resource name -> RFC 3339. None for anything else."""
+    try:
+        return {name: datetime.fromisoformat(moment).astimezone(UTC) for name, moment in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def text_of(since: Mapping[str, datetime]) -> str:
+    """What the ConfigMap keeps, for `since_of`."""
+    return json.dumps({name: moment.isoformat() for name, moment in since.items()}, sort_keys=True)
+
+
+def continued(stored: Mapping[str, datetime], cluster: ClusterView, now: datetime) -> dict[str, datetime]:
+    """Since when each name that could be served natively now could be: as stored, or from now on.
+
+    A moment that is yet to come (a clock was wrong, or somebody edited it) is no reason to wait longer.
+    """
+    return {
+        name: min(stored.get(name, now), now)
+        for name in sorted(cluster.classes.names())
+        if hindrance_of(name, cluster) is None
+    }
 
 
 class NativeWatch:
@@ -92,12 +117,7 @@ class NativeWatch:
         stored = await self._stored()
         if not self._is_leader():
             return stored
-        cluster, now = self._caches.cluster(), self._clock.wall().replace(microsecond=0)
-        since = {
-            name: stored.get(name, now)
-            for name in sorted(cluster.classes.names())
-            if hindrance_of(name, cluster) is None
-        }
+        since = continued(stored, self._caches.cluster(), self._clock.wall().replace(microsecond=0))
         if since != stored:
             await self._store(since)
         return since
@@ -107,21 +127,18 @@ class NativeWatch:
             config_map = await self._client.get(CONFIGMAPS, self._namespace, STATE)
         except Missing:
             return {}
-        try:
-            since = json.loads(config_map.get("data", {}).get(SINCE_KEY, "{}"))
-            return {name: datetime.fromisoformat(moment).astimezone(UTC) for name, moment in since.items()}
-        except (ValueError, TypeError, AttributeError):
+        since = since_of(config_map.get("data", {}).get(SINCE_KEY, "{}"))
+        if since is None:
             # Somebody edited it. Starting the wait anew is safe: until it is over, Pods are rewritten.
             _log.warning("ConfigMap cannot be read and is written anew", name=STATE, namespace=self._namespace)
-            return {}
+        return since or {}
 
     async def _store(self, since: Mapping[str, datetime]) -> None:
-        text = json.dumps({name: moment.isoformat() for name, moment in since.items()}, sort_keys=True)
         await self._writer.patch(
             CONFIGMAPS,
             self._namespace,
             STATE,
-            {"metadata": {"name": STATE}, "data": {SINCE_KEY: text}},
+            {"metadata": {"name": STATE}, "data": {SINCE_KEY: text_of(since)}},
             PatchType.APPLY,
             force=True,
         )

@@ -1,6 +1,7 @@
-"""Pending Pods that ask for extended resources and were not rewritten: why, said on the Pod. Lease holder only.
+"""Pending Pods that ask for extended resources which were not rewritten: why, said on the Pod. Lease holder only.
 
-They carry no mark of ours, so no watch selects them; a paginated list of unscheduled Pods finds them.
+Most carry no mark of ours, so no watch selects them; a paginated list of unscheduled Pods finds them. Of the others,
+which are served for one name and left alone for another, the caches know.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ class PendingPods:
                     _log.warning("cannot read a Pod", error=str(error))
                     continue
                 reasons.update(self._tell(pod))
+        for record in self._caches.pods:
+            if not record.pod.node_name and record.pod.phase == "Pending":
+                reasons.update(self._tell(record.pod))
         self._metrics.left_alone.clear()
         for reason, count in reasons.items():
             self._metrics.left_alone.labels(reason).set(count)
@@ -86,7 +90,11 @@ class PendingPods:
 
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
         verdict = decide(pod, self._caches.cluster(pod.namespace), ClaimNames("drabridge-0000000000000000"))
-        if isinstance(verdict, Rewrite):
-            names = ", ".join(sorted({request.resource for request in verdict.asked.requests}))
-            return (Objection(Reason.MISSED, f"{pod.described} asks for {names} and did not pass the webhook"),)
-        return verdict.objections
+        if not isinstance(verdict, Rewrite):
+            return verdict.objections
+        on_it = {ask.resource for ask in pod.extended()}
+        names = ", ".join(sorted(on_it & {request.resource for request in verdict.asked.requests}))
+        if not names:
+            return verdict.left
+        missed = Objection(Reason.MISSED, f"{pod.described} asks for {names} and did not pass the webhook")
+        return (missed, *verdict.left)

@@ -10,7 +10,6 @@ from typing import Literal
 import structlog
 
 from drabridge.core.claims import (
-    ALLOCATION_ANNOTATION,
     CONDITION,
     LATE_AFTER,
     BindBack,
@@ -25,6 +24,7 @@ from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import AlreadyExists, Missing, Refused, Unavailable
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import CURES, Reason
+from drabridge.core.rewrite import ALLOCATION
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches, PodRecord
 from drabridge.kube.client import Client, PatchType
@@ -166,7 +166,7 @@ class Rewrites:
             "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         body = {
-            "metadata": {"uid": pod.uid, "annotations": {ALLOCATION_ANNOTATION: step.annotation}},
+            "metadata": {"uid": pod.uid, "annotations": {ALLOCATION: step.annotation}},
             "status": {"conditions": [condition]},
         }
         try:

@@ -24,7 +24,6 @@ from builders import (
 )
 from drabridge.core.asked import ANNOTATION, Asked, AskedRequest, decode
 from drabridge.core.claims import (
-    ALLOCATION_ANNOTATION,
     ALLOCATION_MAX_BYTES,
     SPECIAL_CLAIM,
     BindBack,
@@ -42,6 +41,7 @@ from drabridge.core.claimspec import RequestMapping
 from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Delivery
+from drabridge.core.rewrite import ALLOCATION
 from drabridge.core.reasons import CURES, Reason
 
 Raw = dict[str, Any]
@@ -87,7 +87,7 @@ def without_annotation(raw: Raw) -> None:
 
 
 def bound_back(raw: Raw) -> None:
-    raw["metadata"]["annotations"][ALLOCATION_ANNOTATION] = "[]"
+    raw["metadata"]["annotations"][ALLOCATION] = "[]"
 
 
 def raw_claim(*results: tuple[str, str], owner_uid: str = UID, **metadata: Any) -> Raw:
@@ -332,6 +332,14 @@ EDITED: dict[str, tuple[Callable[[Raw], None], str]] = {
     "too many devices": (
         annotated(requests=[request(GPU_REQUEST, 32), request(NIC_REQUEST, 1, NIC)]),
         f"metadata.annotations['{ANNOTATION}'].requests: asks for 33 devices, more than 32",
+    ),
+    "more devices than the containers asked for": (
+        annotated(requests=[request(GPU_REQUEST, 3), request(NIC_REQUEST, 1, NIC)]),
+        f"requests 3 {GPU} in all, but its containers ask for 2",
+    ),
+    "fewer devices than the containers asked for": (
+        annotated(requests=[request(GPU_REQUEST, 1), request(NIC_REQUEST, 1, NIC)]),
+        f"requests 1 {GPU} in all, but its containers ask for 2",
     ),
     "a name that is not extended": (
         annotated(requests=[request(GPU_REQUEST, 2, "cpu")]),
