@@ -19,7 +19,7 @@ import uvloop
 from aiohttp import web
 
 from drabridge.cli import logs
-from drabridge.core.errors import InvalidInput
+from drabridge.core.errors import InvalidInput, Missing, Refused
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.operator import Operator, Options
 from drabridge.handlers.setup import watch
@@ -112,7 +112,10 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     lease_seconds: Annotated[
         int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
     ] = 15,
-    log_level: Annotated[str, typer.Option(envvar=_env("LOG_LEVEL"), help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        logs.Level,
+        typer.Option(envvar=_env("LOG_LEVEL"), metavar="<level>", help="debug, info, warning or error."),
+    ] = logs.Level.INFO,
     log_format: Annotated[logs.Format, typer.Option(envvar=_env("LOG_FORMAT"), help="auto is text on a terminal.")] = (
         logs.Format.AUTO
     ),
@@ -124,7 +127,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         namespace=namespace,
         identity=f"{name}_{uuid.uuid4()}",
         instance=name,
-        schedulers=frozenset(filter(None, (each.strip() for each in scheduler_names.split(",")))),
+        schedulers=_names(scheduler_names, "--scheduler-names"),
         native_after=native_after,
         probe_every=probe_every,
         pending_every=pending_every,
@@ -154,18 +157,29 @@ async def _run(
             MountedCertificates(tls_dir) if tls_dir else SelfManagedCertificates(client, options.namespace)
         )
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        probe = probes.application(parts.metrics, parts.unready, parts.measure)
+        answering = asyncio.Event()
+
+        def unready() -> str:
+            return parts.unready() or ("" if answering.is_set() else "the webhook does not listen yet")
+
+        probe = probes.application(parts.metrics, unready, parts.measure)
         await _serve(servers, probe, addresses[1], "--probe-address")
         if await _done(_prepare(parts, certificates, tls), stop):
             hook = webhook.application(parts.admission, parts.metrics)
             await _serve(servers, hook, addresses[0], "--webhook-address", tls)
+            answering.set()
             await _live(parts, certificates, tls, stop)
     _log.info("stopped")
 
 
 async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
-    await certificates.refresh(tls)
-    await parts.prepare()
+    """What must succeed before the webhook can answer. Raises InvalidInput where the cluster is not made for us."""
+    try:
+        await certificates.refresh(tls)
+        await parts.prepare()
+    except (Missing, Refused) as error:
+        cure = "apply drabridge's manifests (CRDs, namespace, RBAC); Kubernetes must be 1.34 or newer"
+        raise InvalidInput("the cluster", "", str(error), cure) from error
 
 
 async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
@@ -216,6 +230,13 @@ async def _serve(
             f"cannot listen there: {error.strerror or error}",
             "end the process that has the port, or choose another",
         ) from error
+
+
+def _names(text: str, option: str) -> frozenset[str]:
+    names = frozenset(filter(None, (each.strip() for each in text.split(","))))
+    if not names:
+        raise typer.BadParameter("it names nobody, so no Pod would be served", param_hint=option)
+    return names
 
 
 def _durations(lease: int) -> Durations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import string
 from collections.abc import Callable, Mapping
@@ -29,8 +30,14 @@ from drabridge.kube.client import Client
 from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.resources import RESOURCE_CLAIMS
 
-LIVE_READ_EVERY = 1.0
-"""Seconds between two reads of policies and classes on behalf of names that the caches do not know."""
+LIVE_READ_EVERY = 0.2
+"""Seconds between two reads of policies and classes on behalf of names that the caches do not know. All Pods that wait
+for a read share it."""
+
+UNKNOWN_FOR = 1.0
+"""Seconds for which a name that such a read did not find is not looked for again: nobody serves it, most likely."""
+
+UNKNOWN_MAX = 1024
 
 _log = structlog.get_logger(__name__)
 
@@ -66,6 +73,8 @@ class Admission:
         self._fresh = fresh
         self._clock = clock
         self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+        self._unknown: dict[str, float] = {}  # name -> when a read did not find it
 
     async def review(self, raw: Mapping[str, Any], namespace: str) -> Answer:
         """Decide about a Pod as it stands in an AdmissionReview, to be created in `namespace`."""
@@ -81,18 +90,34 @@ class Admission:
     async def _cluster(self, pod: PodView) -> ClusterView:
         """The cluster as the caches show it; asked live, but not too often, where they may lag behind the Pod."""
         await self._read_namespace(pod.namespace)
-        cluster = self._caches.cluster(pod.namespace)
-        unknown = [
-            ask.resource
-            for ask in pod.extended()
-            if cluster.classes.resolve(ask.resource) is None and ask.resource not in cluster.nodes.plugins
-        ]
-        now = self._clock.monotonic()
-        if not unknown or now - self._read_at < LIVE_READ_EVERY:
-            return cluster
-        self._read_at = now
-        await self._read(self._caches.classes, self._caches.policies)
+        if self._unknown_names(pod):
+            await self._look_for_names()
+            if len(self._unknown) > UNKNOWN_MAX:
+                self._unknown.clear()
+            self._unknown.update(dict.fromkeys(self._unknown_names(pod), self._read_at))
         return self._caches.cluster(pod.namespace)
+
+    def _unknown_names(self, pod: PodView) -> set[str]:
+        """The names that nobody serves as far as the caches tell, and that no read was made for just now."""
+        cluster = self._caches.cluster(pod.namespace)
+        names = {ask.resource for ask in pod.extended()}
+        horizon = self._clock.monotonic() - UNKNOWN_FOR
+        return {
+            name
+            for name in names
+            if cluster.classes.resolve(name) is None
+            and name not in cluster.nodes.plugins
+            and self._unknown.get(name, float("-inf")) < horizon
+        }
+
+    async def _look_for_names(self) -> None:
+        came = self._clock.monotonic()
+        async with self._reading:
+            if self._read_at > came:  # one that began after we came shows what we came for
+                return
+            await self._clock.pause(asyncio.Event(), self._read_at + LIVE_READ_EVERY - self._clock.monotonic())
+            self._read_at = self._clock.monotonic()
+            await self._read(self._caches.classes, self._caches.policies)
 
     async def _read_namespace(self, namespace: str) -> None:
         """A namespace made a moment ago may have caps that came with it; they must not be lost."""

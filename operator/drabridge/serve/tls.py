@@ -27,6 +27,7 @@ AUTHORITY_SECRET = "drabridge-webhook-ca"  # noqa: S105 - the name of a Secret, 
 WEBHOOK_CONFIGURATION = "drabridge"
 SERVICE = "drabridge-webhook"
 LOOK_EVERY = 10.0
+CURE = "delete it; it is made anew"
 
 _log = structlog.get_logger(__name__)
 
@@ -54,7 +55,7 @@ class MountedCertificates:
         try:
             pair = (cert.read_bytes(), key.read_bytes())
             if pair != self._loaded:
-                context.load_cert_chain(cert, key)
+                _load(context, *pair)
                 self._loaded = pair
                 _log.info("certificate loaded", directory=str(self._directory))
         except (OSError, ssl.SSLError) as error:
@@ -83,13 +84,12 @@ class SelfManagedCertificates:
         if authority == self._authority and self._serving and not needs_renewal(self._serving, now):
             return
         names = [f"{SERVICE}.{self._namespace}.svc", f"{SERVICE}.{self._namespace}.svc.cluster.local"]
-        serving = issue_serving(authority, names, now)
-        with tempfile.TemporaryDirectory() as directory:
-            # The TLS library reads certificates from files only.
-            chain = Path(directory) / "tls.pem"
-            chain.touch(mode=0o600)
-            chain.write_bytes(serving.key_pem + serving.cert_pem)
-            context.load_cert_chain(chain)
+        try:
+            serving = issue_serving(authority, names, now)
+        except InvalidInput as error:
+            field = {"certificate": "data['ca.crt']", "private key": "data['ca.key']"}[error.path]
+            raise InvalidInput(_described(self._namespace), field, error.problem, CURE) from error
+        _load(context, serving.cert_pem, serving.key_pem)
         self._authority, self._serving = authority, serving.cert_pem
         _log.info("certificate issued", names=names, not_after=serving.not_after.isoformat())
 
@@ -119,7 +119,7 @@ class SelfManagedCertificates:
 
     async def _read_or_create(self) -> Authority:
         try:
-            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET), self._namespace)
         except Missing:
             authority = issue_ca(self._clock.wall())
         body = {
@@ -133,17 +133,35 @@ class SelfManagedCertificates:
         try:
             await self._client.create(SECRETS, self._namespace, body)
         except AlreadyExists:  # another replica was faster
-            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET), self._namespace)
         return authority
 
 
-def _authority_of(secret: Mapping[str, Any]) -> Authority:
+def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
+    """Have the context use this certificate, or raise OSError or SSLError and leave it with the one it has.
+
+    The TLS library takes a certificate over before it finds that the key does not belong to it, so another context has
+    to try first. It reads from files only.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        cert, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+        for path, pem in ((cert, cert_pem), (key, key_pem)):
+            path.touch(mode=0o600)
+            path.write_bytes(pem)
+        for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+            # With no password given, an encrypted key would have the library ask for one on the terminal.
+            each.load_cert_chain(cert, key, password="")
+
+
+def _authority_of(secret: Mapping[str, Any], namespace: str) -> Authority:
     try:
         return Authority(base64.b64decode(secret["data"]["ca.crt"]), base64.b64decode(secret["data"]["ca.key"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"Secret {AUTHORITY_SECRET}", "data", "has no ca.crt and ca.key", "delete it; it is made anew"
-        ) from error
+        raise InvalidInput(_described(namespace), "data", "has no ca.crt and ca.key", CURE) from error
+
+
+def _described(namespace: str) -> str:
+    return f"Secret {namespace}/{AUTHORITY_SECRET}"
 
 
 async def keep_fresh(certificates: Certificates, context: ssl.SSLContext, stop: asyncio.Event) -> None:
