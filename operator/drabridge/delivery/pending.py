@@ -14,7 +14,7 @@ import structlog
 from drabridge.core.errors import DrabridgeError, InvalidInput
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import DELIVERY_LABEL, ClaimNames, Objection, Rewrite, decide
+from drabridge.core.rewrite import DELIVERY_LABEL, ClaimNames, Objection, Rewrite, decide, our_claim
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
@@ -78,7 +78,7 @@ class PendingPods:
             self._metrics.left_alone.labels(reason).set(count)
 
     def _tell(self, pod: PodView) -> list[Reason]:
-        if not pod.extended() or pod.deleting:
+        if pod.deleting or not (pod.extended() or _is_bare_copy(pod)):
             return []
         objections = self._objections(pod)
         for each in objections:
@@ -98,3 +98,8 @@ class PendingPods:
             return verdict.left
         missed = Objection(Reason.MISSED, f"{pod.described} asks for {names} and did not pass the webhook")
         return (missed, *verdict.left)
+
+
+def _is_bare_copy(pod: PodView) -> bool:
+    """A copy of a rewritten Pod that lost our label: no watch of ours shows it, and nobody makes its claim."""
+    return our_claim(pod) is not None and DELIVERY_LABEL not in pod.labels
