@@ -19,7 +19,7 @@ from drabridge.core.asked import Asked
 from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
-from drabridge.core.podview import ContainerKind, PodView
+from drabridge.core.podview import Ask, ContainerKind, PodView
 from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, NameAsk, object_to, our_claim
@@ -159,7 +159,7 @@ def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: Cl
     classes: dict[str, str] = {}
     for resource in sorted({request.resource for request in asked.requests}):
         # Decided afresh: the annotation proves nothing about what is allowed, and policies may have changed.
-        if objection := object_to(pod, NameAsk(resource, (), settled=True), cluster, ALLOWED_RULES):
+        if objection := object_to(pod, _as_asked(pod, asked, resource), cluster, ALLOWED_RULES):
             return Waiting(objection.reason, objection.detail)
         mapping = cluster.classes.resolve(resource)
         if mapping is None or not mapping.present:
@@ -169,6 +169,13 @@ def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: Cl
     if problem := _counts_differ(pod, asked):
         return Waiting(Reason.ANNOTATION_INVALID, problem)
     return CreateClaim(claim_body(pod, claim_name, asked, classes), asked.devices)
+
+
+def _as_asked(pod: PodView, asked: Asked, resource: str) -> NameAsk:
+    """What the annotation says was asked of one name, for the rules that look at quantities."""
+    quantities = {name: names[resource] for name, names in asked.containers.items() if resource in names}
+    asks = [Ask(each, resource, text, text) for each in pod.containers if (text := quantities.get(each.name))]
+    return NameAsk(resource, tuple(asks), settled=True)
 
 
 def _points_elsewhere(pod: PodView, entry: str, asked: Asked) -> str | None:
@@ -223,6 +230,7 @@ def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]
             "name": name,
             "namespace": pod.namespace,
             "labels": dict(MANAGED_BY),
+            "annotations": {annotation.ANNOTATION: asked.encode()},  # for copies of the Pod that have lost theirs
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
             ],

@@ -12,12 +12,13 @@ import structlog
 
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
+from drabridge.core.podpatch import JSONPatch
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import CURES, Reason
+from drabridge.core.restore import restore
 from drabridge.core.rewrite import (
     CLAIM_PREFIX,
     ClaimNames,
-    JSONPatch,
     LeaveAlone,
     Objection,
     Rewrite,
@@ -77,6 +78,15 @@ class Admission:
         if isinstance(verdict, LeaveAlone):
             return Answer([], _outcome(verdict), self._warnings(verdict.objections))
         return Answer(verdict.patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
+
+    def update(self, raw: Mapping[str, Any], old: Mapping[str, Any]) -> Answer:
+        """Decide about an update of a Pod: what is ours on it stays as it is stored."""
+        try:
+            restored = restore(PodView.of(raw), PodView.of(old))
+        except InvalidInput as error:
+            return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
+        outcome = "Restore" if restored.patch else "Unchanged"
+        return Answer(restored.patch, outcome, tuple(f"drabridge: {each}" for each in restored.refused))
 
     async def _cluster(self, pod: PodView) -> ClusterView:
         """The cluster as the caches show it; asked live, but not too often, where they may lag behind the Pod."""

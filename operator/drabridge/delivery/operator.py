@@ -13,6 +13,7 @@ from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
 from drabridge.delivery.pending import PendingPods
 from drabridge.delivery.policies import PolicyStatuses
+from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
@@ -56,9 +57,10 @@ class Operator:
         self.recorder = Recorder(self.writer, options.instance)
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
+        self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
         self.pending = PendingPods(self.caches, client, self.recorder, self.metrics, interval=options.pending_every)
         self.admission = Admission(self.caches, client)
-        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies)
+        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies, self.quotas)
         self.native = NativeWatch(
             self.caches,
             client,
@@ -79,6 +81,7 @@ class Operator:
         """Look at everything again."""
         self.rewrites.wake_waiting()
         self.policies.wake_all()
+        self.quotas.wake_all()
 
     def measure(self) -> None:
         """Bring the gauges up to date."""
@@ -119,10 +122,17 @@ class Operator:
         over = asyncio.Event()
         self.rewrites.wake_all()
         self.policies.wake_all()
+        self.quotas.wake_all()
         recorder = asyncio.create_task(self.recorder.run())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (self.rewrites.queue.run, self.policies.queue.run, self.pending.run, *others):
+                for part in (
+                    self.rewrites.queue.run,
+                    self.policies.queue.run,
+                    self.quotas.queue.run,
+                    self.pending.run,
+                    *others,
+                ):
                     tasks.create_task(part(over))
                 await _first(self.elector.wait_lost(), stop.wait())
                 over.set()
