@@ -79,6 +79,9 @@ class Reason(StrEnum):
     """The Pod would be rewritten now, but was stored while no webhook answered, before drabridge was installed, or
     before its name was served."""
 
+    RECREATED = "MissedPodRecreated"
+    """The Pod did not pass the webhook, and was deleted so that its controller makes a new one, as the policy says."""
+
     # What becomes of a rewritten Pod.
 
     CLAIM_CREATED = "ClaimCreated"
@@ -155,6 +158,7 @@ CURES: Mapping[Reason, str] = {
     Reason.INVALID_POD: "correct the field that the API server names",
     Reason.COPY_UNREADABLE: "create the Pod from its original manifest, which names the extended resource",
     Reason.MISSED: "delete the Pod and create it again; a controller that owns it does the second part",
+    Reason.RECREATED: "nothing is to be done",
     Reason.CLAIM_CREATED: "nothing is to be done",
     Reason.DEVICES_ALLOCATED: "nothing is to be done",
     Reason.CLAIM_LATE: "look at the logs of drabridge's leader; the Pod goes on by itself once its claim exists",
