@@ -74,6 +74,9 @@ class Installation:
         self.cluster = cluster
         self.replicas: list[Replica] = []
         self.webhook_port = free_port()
+        self.ports: list[int] = []
+        """The webhook's port of each replica."""
+
         self._options = options
 
     async def __aenter__(self) -> Self:
@@ -103,6 +106,7 @@ class Installation:
         kubeconfig = await self.cluster.kubeconfig_for(NAMESPACE, "drabridge")
         probe_port = free_port()
         port = webhook_port or (free_port() if self._port_is_used() else self.webhook_port)
+        self.ports.append(port)
         logs = self.cluster.directory / "logs"
         logs.mkdir(exist_ok=True)
         process = Process(

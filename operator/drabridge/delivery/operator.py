@@ -58,7 +58,7 @@ class Operator:
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
-        self.pending = PendingPods(self.caches, client, self.recorder, self.metrics, interval=options.pending_every)
+        self.pending = PendingPods(self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every)
         self.admission = Admission(self.caches, client)
         self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies, self.quotas)
         self.native = NativeWatch(
