@@ -42,13 +42,13 @@ def drain(
         raise typer.Exit(1)
 
 
-async def _drain(kubeconfig: Path | None, context: str | None, timeout: float, *, dry_run: bool) -> Remains:
+async def _drain(kubeconfig: Path | None, context: str | None, patience: float, *, dry_run: bool) -> Remains:
     console = Console(highlight=False, soft_wrap=True)
     async with await Client.connect(kubeconfig, context, user_agent=f"drabridge-cli/{version('drabridge')}") as client:
         if not dry_run:
             there = await switch_off(client)
             console.print("webhook: switched off" if there else "webhook: was off already")
-        deadline = time.monotonic() + (0 if dry_run else timeout)
+        deadline = time.monotonic() + (0 if dry_run else patience)
         with Console(stderr=True).status("") as status:
             while (left := await remains(client)).without_claim and time.monotonic() < deadline:
                 status.update(f"{len(left.without_claim)} Pods wait for their claims")

@@ -17,7 +17,16 @@ class Format(StrEnum):
     TEXT = "text"
 
 
-def configure(level: str, wanted: Format) -> None:
+class Level(StrEnum):
+    """From which level on log lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def configure(level: Level, wanted: Format) -> None:
     """Send all logs to standard error; `auto` is text on a terminal and JSON elsewhere."""
     text = wanted is Format.TEXT or (wanted is Format.AUTO and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [

@@ -9,6 +9,8 @@ import ssl
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,19 +21,21 @@ import uvloop
 from aiohttp import web
 
 from drabridge.cli import logs
-from drabridge.core.errors import InvalidInput
+from drabridge.core.errors import InvalidInput, Missing, Refused
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.operator import Operator, Options
 from drabridge.handlers.setup import watch
 from drabridge.kube.client import Client
 from drabridge.kube.lease import Durations
 from drabridge.serve import probes, webhook
+from drabridge.serve.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
+from drabridge.serve.registration import Registration
 from drabridge.serve.tls import (
     Certificates,
+    Lifetimes,
     MountedCertificates,
     SelfManagedCertificates,
     keep_fresh,
-    keep_published,
 )
 
 HELP = """Run the operator: webhook, claims and binding back.
@@ -49,6 +53,19 @@ Examples:
 """
 
 Address = tuple[str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where and how this replica serves; `leave_after` is in seconds."""
+
+    webhook: Address
+    probe: Address
+    tls_dir: Path | None
+    lifetimes: Lifetimes
+    strict: bool
+    leave_after: float
+
 
 _log = structlog.get_logger(__name__)
 
@@ -109,10 +126,36 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             help="Directory with tls.crt and tls.key, as cert-manager mounts it. Default: own certificates.",
         ),
     ] = None,
+    certificate_hours: Annotated[
+        float, typer.Option(envvar=_env("CERTIFICATE_HOURS"), min=0.001, help="Life of own serving certificates.")
+    ] = SERVING_LIFETIME / timedelta(hours=1),
+    authority_hours: Annotated[
+        float,
+        typer.Option(envvar=_env("AUTHORITY_HOURS"), min=0.001, help="Life of the own authority that signs them."),
+    ] = AUTHORITY_LIFETIME / timedelta(hours=1),
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            envvar=_env("STRICT"),
+            help="Keep the webhook's match condition to exactly the served names, for failurePolicy Fail.",
+        ),
+    ] = False,
+    leave_after: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("LEAVE_AFTER"),
+            min=0,
+            help="Seconds for which a replica that ends is unready and still answers.",
+        ),
+    ] = 5.0,
     lease_seconds: Annotated[
         int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
     ] = 15,
-    log_level: Annotated[str, typer.Option(envvar=_env("LOG_LEVEL"), help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        logs.Level,
+        typer.Option(envvar=_env("LOG_LEVEL"), metavar="<level>", help="debug, info, warning or error."),
+    ] = logs.Level.INFO,
     log_format: Annotated[logs.Format, typer.Option(envvar=_env("LOG_FORMAT"), help="auto is text on a terminal.")] = (
         logs.Format.AUTO
     ),
@@ -124,26 +167,27 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         namespace=namespace,
         identity=f"{name}_{uuid.uuid4()}",
         instance=name,
-        schedulers=frozenset(filter(None, (each.strip() for each in scheduler_names.split(",")))),
+        schedulers=_names(scheduler_names, "--scheduler-names"),
         native_after=native_after,
         probe_every=probe_every,
         pending_every=pending_every,
         lease=_durations(lease_seconds),
     )
     addresses = (_address(webhook_address, "--webhook-address"), _address(probe_address, "--probe-address"))
-    uvloop.run(_run(options, kubeconfig, context, addresses, tls_dir))
+    authority = timedelta(hours=authority_hours)
+    lifetimes = Lifetimes(
+        authority=authority,
+        serving=timedelta(hours=certificate_hours),
+        overlap=min(Lifetimes().overlap, authority / 10),
+    )
+    serving = Serving(*addresses, tls_dir, lifetimes, strict, leave_after)
+    uvloop.run(_run(options, kubeconfig, context, serving))
 
 
-async def _run(
-    options: Options,
-    kubeconfig: Path | None,
-    context: str | None,
-    addresses: tuple[Address, Address],
-    tls_dir: Path | None,
-) -> None:
-    stop = asyncio.Event()
+async def _run(options: Options, kubeconfig: Path | None, context: str | None, serving: Serving) -> None:
+    leaving, stop = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, leaving.set)
     _log.info("starting", version=version("drabridge"), identity=options.identity, namespace=options.namespace)
     async with (
         await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client,
@@ -151,21 +195,49 @@ async def _run(
     ):
         parts = Operator(client, client.credentials, options)
         certificates: Certificates = (
-            MountedCertificates(tls_dir) if tls_dir else SelfManagedCertificates(client, options.namespace)
+            MountedCertificates(serving.tls_dir, parts.metrics)
+            if serving.tls_dir
+            else SelfManagedCertificates(client, options.namespace, parts.metrics, serving.lifetimes)
         )
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        probe = probes.application(parts.metrics, parts.unready, parts.measure)
-        await _serve(servers, probe, addresses[1], "--probe-address")
-        if await _done(_prepare(parts, certificates, tls), stop):
+        answering = asyncio.Event()
+
+        def unready() -> str:
+            if leaving.is_set():
+                return "this replica is about to end"
+            return parts.unready() or ("" if answering.is_set() else "the webhook does not listen yet")
+
+        probe = probes.application(parts.metrics, unready, parts.measure)
+        await _serve(servers, probe, serving.probe, "--probe-address")
+        if await _done(_prepare(parts, certificates, tls), leaving):
             hook = webhook.application(parts.admission, parts.metrics)
-            await _serve(servers, hook, addresses[0], "--webhook-address", tls)
-            await _live(parts, certificates, tls, stop)
+            await _serve(servers, hook, serving.webhook, "--webhook-address", tls)
+            answering.set()
+            names = parts.rewritten_names if serving.strict else None
+            registration = Registration(certificates, parts.writer, names)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_leave(leaving, stop, serving.leave_after))
+                tasks.create_task(keep_fresh(certificates, tls, stop))
+                await _live(parts, registration, stop)
     _log.info("stopped")
 
 
+async def _leave(leaving: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
+    """Answer on while it gets about that this replica is not ready: API servers send it Pods until then."""
+    await leaving.wait()
+    _log.info("leaving", seconds=seconds)
+    await asyncio.sleep(seconds)
+    stop.set()
+
+
 async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
-    await certificates.refresh(tls)
-    await parts.prepare()
+    """What must succeed before the webhook can answer. Raises InvalidInput where the cluster is not made for us."""
+    try:
+        await certificates.refresh(tls)
+        await parts.prepare()
+    except (Missing, Refused) as error:
+        cure = "apply drabridge's manifests (CRDs, namespace, RBAC); Kubernetes must be 1.34 or newer"
+        raise InvalidInput("the cluster", "", str(error), cure) from error
 
 
 async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
@@ -184,14 +256,13 @@ async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
     return False
 
 
-async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext, stop: asyncio.Event) -> None:
+async def _live(parts: Operator, registration: Registration, stop: asyncio.Event) -> None:
     """Run all parts until `stop`, or until one fails. Watching ends last: those who write need it until they stop."""
     watching_over = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(parts.follow(stop))
-        tasks.create_task(keep_fresh(certificates, tls, stop))
         tasks.create_task(watch(parts, watching_over))
-        await parts.lead(stop, lambda over: keep_published(certificates, parts.writer, over))
+        await parts.lead(stop, registration.run)
         watching_over.set()
 
 
@@ -216,6 +287,13 @@ async def _serve(
             f"cannot listen there: {error.strerror or error}",
             "end the process that has the port, or choose another",
         ) from error
+
+
+def _names(text: str, option: str) -> frozenset[str]:
+    names = frozenset(filter(None, (each.strip() for each in text.split(","))))
+    if not names:
+        raise typer.BadParameter("it names nobody, so no Pod would be served", param_hint=option)
+    return names
 
 
 def _durations(lease: int) -> Durations:

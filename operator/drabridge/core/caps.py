@@ -46,7 +46,7 @@ class LimitRangeView:
         """Read a LimitRange. Limits of other types than Container and Pod do not concern Pods."""
         namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
         found: dict[str, Limit] = {}
-        for item in raw["spec"].get("limits", ()):
+        for item in raw["spec"].get("limits") or ():  # it may be stored without any, and is shown as null then
             if item.get("type") in ("Container", "Pod"):
                 for resource in {key for field in _FIELDS for key in item.get(field) or ()}:
                     if is_extended(resource):

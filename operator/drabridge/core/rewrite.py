@@ -235,10 +235,15 @@ def _device_plugin_present(pod: PodView, ask: NameAsk, cluster: ClusterView) -> 
 
 
 def _limit_differs(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
-    if not is_explicit(ask.resource):  # for implicit names the API server asks for neither (kep5004 §1.4)
-        return None
+    """Where the API server refuses the Pod for it (`ValidateResourceRequirements`); stripped, it would be accepted.
+
+    Implicit names count as native ones there: they may go without a limit, and only a request above it is refused.
+    """
+    explicit = is_explicit(ask.resource)
     for each in ask.asks:
-        if each.limit is None or Quantity.parse(each.limit) != Quantity.parse(each.request):
+        request = Quantity.parse(each.request)
+        limit = None if each.limit is None else Quantity.parse(each.limit)
+        if (limit is None or request != limit) if explicit else (limit is not None and request > limit):
             return Objection(
                 Reason.LIMIT_DIFFERS,
                 f"{pod.described}: {each.path} is {each.request}, its limit {each.limit or 'not set'}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import string
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from drabridge.core.asked import ANNOTATION
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
 from drabridge.core.podpatch import JSONPatch
@@ -30,8 +32,14 @@ from drabridge.kube.client import Client
 from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.resources import RESOURCE_CLAIMS
 
-LIVE_READ_EVERY = 1.0
-"""Seconds between two reads of policies and classes on behalf of names that the caches do not know."""
+LIVE_READ_EVERY = 0.2
+"""Seconds between two reads of policies and classes on behalf of names that the caches do not know. All Pods that wait
+for a read share it."""
+
+UNKNOWN_FOR = 1.0
+"""Seconds for which a name that such a read did not find is not looked for again: nobody serves it, most likely."""
+
+UNKNOWN_MAX = 1024
 
 _log = structlog.get_logger(__name__)
 
@@ -67,6 +75,8 @@ class Admission:
         self._fresh = fresh
         self._clock = clock
         self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+        self._unknown: dict[str, float] = {}  # name -> when a read did not find it
 
     async def review(self, raw: Mapping[str, Any], namespace: str) -> Answer:
         """Decide about a Pod as it stands in an AdmissionReview, to be created in `namespace`."""
@@ -76,7 +86,7 @@ class Admission:
         except InvalidInput as error:
             return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
         if isinstance(verdict, LeaveAlone):
-            return Answer([], _outcome(verdict), self._warnings(verdict.objections))
+            return Answer(verdict.patch, _outcome(verdict), self._warnings(verdict.objections))
         return Answer(verdict.patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
 
     def update(self, raw: Mapping[str, Any], old: Mapping[str, Any]) -> Answer:
@@ -91,18 +101,34 @@ class Admission:
     async def _cluster(self, pod: PodView) -> ClusterView:
         """The cluster as the caches show it; asked live, but not too often, where they may lag behind the Pod."""
         await self._read_namespace(pod.namespace)
-        cluster = self._caches.cluster(pod.namespace)
-        unknown = [
-            ask.resource
-            for ask in pod.extended()
-            if cluster.classes.resolve(ask.resource) is None and ask.resource not in cluster.nodes.plugins
-        ]
-        now = self._clock.monotonic()
-        if not unknown or now - self._read_at < LIVE_READ_EVERY:
-            return cluster
-        self._read_at = now
-        await self._read(self._caches.classes, self._caches.policies)
+        if self._unknown_names(pod):
+            await self._look_for_names()
+            if len(self._unknown) > UNKNOWN_MAX:
+                self._unknown.clear()
+            self._unknown.update(dict.fromkeys(self._unknown_names(pod), self._read_at))
         return self._caches.cluster(pod.namespace)
+
+    def _unknown_names(self, pod: PodView) -> set[str]:
+        """The names that nobody serves as far as the caches tell, and that no read was made for just now."""
+        cluster = self._caches.cluster(pod.namespace)
+        names = {ask.resource for ask in pod.extended()}
+        horizon = self._clock.monotonic() - UNKNOWN_FOR
+        return {
+            name
+            for name in names
+            if cluster.classes.resolve(name) is None
+            and name not in cluster.nodes.plugins
+            and self._unknown.get(name, float("-inf")) < horizon
+        }
+
+    async def _look_for_names(self) -> None:
+        came = self._clock.monotonic()
+        async with self._reading:
+            if self._read_at > came:  # one that began after we came shows what we came for
+                return
+            await self._clock.pause(asyncio.Event(), self._read_at + LIVE_READ_EVERY - self._clock.monotonic())
+            self._read_at = self._clock.monotonic()
+            await self._read(self._caches.classes, self._caches.policies)
 
     async def _read_namespace(self, namespace: str) -> None:
         """A namespace made a moment ago may have caps that came with it; they must not be lost."""
@@ -120,24 +146,22 @@ class Admission:
                 _log.warning("cannot read ahead of the caches", kind=store.resource.kind, error=str(error))
 
     async def _names(self, pod: PodView) -> ClaimNames:
+        """A live read, since the caches may lag: a Pod and its copy may come a moment after each other."""
         marked = our_claim(pod)
         if marked is None or marked.claim_name is None:
             return ClaimNames(self._fresh())
         name = marked.claim_name
-        taken = bool(self._caches.pods.keys_of(f"{pod.namespace}/{name}")) or await self._exists(pod.namespace, name)
-        return ClaimNames(self._fresh(), frozenset({name}) if taken else frozenset())
-
-    async def _exists(self, namespace: str, claim: str) -> bool:
-        if self._caches.claims.get(f"{namespace}/{claim}"):
-            return True
+        taken, origin = bool(self._caches.pods.keys_of(f"{pod.namespace}/{name}")), None
         try:
-            await self._client.get(RESOURCE_CLAIMS, namespace, claim)
+            claim = await self._client.get(RESOURCE_CLAIMS, pod.namespace, name)
+            taken, origin = True, claim["metadata"].get("annotations", {}).get(ANNOTATION)
         except Missing:
-            return False
+            pass
         except DrabridgeError as error:
             # A new name for a Pod that has one already costs nothing: its claim is not made yet.
-            _log.warning("cannot look for a claim", namespace=namespace, claim=claim, error=str(error))
-        return True
+            _log.warning("cannot look for a claim", namespace=pod.namespace, claim=name, error=str(error))
+            taken = True
+        return ClaimNames(self._fresh(), frozenset({name}) if taken else frozenset(), origin)
 
     def _warnings(self, objections: tuple[Objection, ...]) -> tuple[str, ...]:
         """What kubectl shows. Nothing is said where all is as it should be, or where others serve the name."""

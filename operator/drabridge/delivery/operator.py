@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from drabridge.core.auto import rewritten
 from drabridge.core.cluster import Gate
 from drabridge.delivery.admission import Admission
 from drabridge.delivery.metrics import Metrics
@@ -58,7 +59,9 @@ class Operator:
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
-        self.pending = PendingPods(self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every)
+        self.pending = PendingPods(
+            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
+        )
         self.admission = Admission(self.caches, client)
         self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies, self.quotas)
         self.native = NativeWatch(
@@ -82,6 +85,11 @@ class Operator:
         self.rewrites.wake_waiting()
         self.policies.wake_all()
         self.quotas.wake_all()
+
+    def rewritten_names(self) -> frozenset[str]:
+        """The names whose Pods are rewritten now."""
+        cluster = self.caches.cluster()
+        return frozenset(rewritten(cluster.classes.names() | cluster.policies.keys(), cluster))
 
     def measure(self) -> None:
         """Bring the gauges up to date."""

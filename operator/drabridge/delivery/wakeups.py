@@ -44,7 +44,7 @@ class Wakeups:
         self._policies = policies
         self._quotas = quotas
         self._clock = clock
-        self._relisted: set[Store[Any]] = set()
+        self._relisted = False
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
@@ -54,21 +54,24 @@ class Wakeups:
     def seen(self, store: Store[Any], event: Mapping[str, Any]) -> None:
         """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
         if event["type"] is None:
-            self._relisted.add(store)
+            self._relisted = True
         change = store.seen(event["object"], deleted=event["type"] == "DELETED")
         if change:
             self._changed(store, change)
 
     async def prune(self, stop: asyncio.Event) -> None:
-        """Compare stores with the API server until `stop` is set: soon after a list, and all of them now and then."""
+        """Compare all stores with the API server until `stop` is set: soon after a list, and now and then.
+
+        All of them, because a kind whose last object went shows nothing in its list that could tell of it.
+        """
         due = self._clock.monotonic() + PRUNE_EVERY
         while not stop.is_set():
             await self._clock.pause(stop, PRUNE_AFTER_RELIST)
-            stores, self._relisted = self._relisted, set()
-            if self._clock.monotonic() >= due:
-                due = self._clock.monotonic() + PRUNE_EVERY
-                stores = set(self._caches.stores)
-            for store in stores:
+            if not self._relisted and self._clock.monotonic() < due:
+                continue
+            self._relisted = False
+            due = self._clock.monotonic() + PRUNE_EVERY
+            for store in self._caches.stores:
                 await self._prune(store)
 
     async def _prune(self, store: Store[Any]) -> None:
@@ -76,7 +79,7 @@ class Wakeups:
             for change in await self._caches.prune(self._client, store):
                 self._changed(store, change)
         except DrabridgeError as error:
-            self._relisted.add(store)
+            self._relisted = True
             _log.warning("cannot compare a cache", kind=store.resource.kind, error=str(error))
 
     def _changed(self, store: Store[Any], change: Change[Any]) -> None:

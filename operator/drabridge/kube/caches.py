@@ -31,6 +31,10 @@ from drabridge.kube import resources
 from drabridge.kube.client import Client
 from drabridge.kube.resources import Resource
 
+GONE_MAX = 4096
+"""Deletions that a store remembers, so that a list of ours that was under way meanwhile does not bring the object back.
+A list takes seconds, and a store sees fewer deletions than that in so short a time."""
+
 View = TypeVar("View")
 Raw = Mapping[str, Any]
 _log = structlog.get_logger(__name__)
@@ -73,6 +77,7 @@ class Store(Generic[View]):
         self._view = view
         self._index = index
         self._entries: dict[str, tuple[int, View]] = {}
+        self._gone: dict[str, int] = {}  # key -> resourceVersion of its end, the longest known first
         self._indexed: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
@@ -96,12 +101,12 @@ class Store(Generic[View]):
         An object whose shape cannot be read (the API server's schema should have refused it) counts as deleted.
         """
         key, version = key_of(raw), int(raw["metadata"]["resourceVersion"])
-        known, before = self._entries.get(key, (0, None))
+        known, before = self._entries.get(key, (self._gone.get(key, 0), None))
         if version < known:
             return None
         after = None if deleted else self._read(raw)
         if after is None:
-            self._entries.pop(key, None)
+            self._forget(key, version)
         else:
             self._entries[key] = (version, after)
         if after == before:
@@ -116,9 +121,17 @@ class Store(Generic[View]):
             if key not in keys and version <= listed_at
         ]
         for change in gone:
-            del self._entries[change.key]
+            self._forget(change.key, listed_at + 1)
             self._changed(change)
         return gone
+
+    def _forget(self, key: str, version: int) -> None:
+        """Take an object out, and remember it as gone to whoever shows it as it was before `version`."""
+        self._entries.pop(key, None)
+        self._gone.pop(key, None)
+        self._gone[key] = version
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
 
     def _changed(self, change: Change[View]) -> Change[View]:
         self.version += 1
@@ -158,6 +171,11 @@ class PodRecord:
         except InvalidInput:
             asked = None
         return cls(pod, f"{pod.namespace}/{entry.claim_name}" if entry else None, asked)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the Pod uses a claim of ours, or will; a label alone proves nothing, and an end frees the devices."""
+        return self.claim_key is not None and self.pod.phase not in ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +309,7 @@ class Caches:
         usages: Usages = self._keep(
             "usage",
             lambda: count(
-                ((record.asked, self._claim_of(record)) for record in self.pods if record.asked),
+                ((record.asked, self._claim_of(record)) for record in self.pods if record.asked and record.counts),
                 self.claims,
                 self.cluster().classes,
             ),

@@ -159,7 +159,8 @@ class Client:
             if page.status == 410 and token and token != query.get("continue"):
                 query["continue"] = token
                 continue
-            yield _checked(page, what)
+            body = _checked(page, what)
+            yield {**body, "items": body.get("items") or []}  # Go writes an empty list of PartialObjectMetadata as null
             first = {}
             if not token:
                 return

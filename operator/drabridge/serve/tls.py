@@ -39,6 +39,7 @@ from drabridge.serve.certificates import (
 AUTHORITY_SECRET = "drabridge-webhook-ca"  # noqa: S105 - the name of a Secret, not one
 SERVICE = "drabridge-webhook"
 LOOK_EVERY = 10.0
+CURE = "delete it; it is made anew"
 
 _log = structlog.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class MountedCertificates:
         try:
             pair = (cert.read_bytes(), key.read_bytes())
             if pair != self._loaded:
-                context.load_cert_chain(cert, key)
+                _load(context, *pair)
                 self._loaded = pair
                 self._metrics.certificate_expiry.labels("serving").set(expiry(pair[0]).timestamp())
                 _log.info("certificate loaded", directory=str(self._directory))
@@ -76,7 +77,7 @@ class MountedCertificates:
                 str(self._directory), "", f"tls.crt and tls.key cannot be loaded: {error}", "check the mounted Secret"
             ) from error
 
-    async def bundle(self, writer: Client) -> bytes | None:
+    async def bundle(self, writer: Client) -> bytes | None:  # noqa: ARG002 - the other source writes
         """None: cert-manager's cainjector, or whoever mounts the files, does that."""
         return None
 
@@ -117,13 +118,12 @@ class SelfManagedCertificates:
         if authority == self._authority and self._serving and not needs_renewal(self._serving, now):
             return
         names = [f"{SERVICE}.{self._namespace}.svc", f"{SERVICE}.{self._namespace}.svc.cluster.local"]
-        serving = issue_serving(authority, names, now, self._lifetimes.serving)
-        with tempfile.TemporaryDirectory() as directory:
-            # The TLS library reads certificates from files only.
-            chain = Path(directory) / "tls.pem"
-            chain.touch(mode=0o600)
-            chain.write_bytes(serving.key_pem + serving.cert_pem)
-            context.load_cert_chain(chain)
+        try:
+            serving = issue_serving(authority, names, now, self._lifetimes.serving)
+        except InvalidInput as error:
+            field = {"certificate": "data['ca.crt']", "private key": "data['ca.key']"}[error.path]
+            raise InvalidInput(_described(self._namespace), field, error.problem, CURE) from error
+        _load(context, serving.cert_pem, serving.key_pem)
         self._authority, self._serving = authority, serving.cert_pem
         self._metrics.certificate_expiry.labels("serving").set(serving.not_after.timestamp())
         self._metrics.certificate_expiry.labels("authority").set(expiry(authority.cert_pem).timestamp())
@@ -142,18 +142,27 @@ class SelfManagedCertificates:
     async def _read_or_create(self) -> tuple[Authorities, str]:
         """The authorities and the resourceVersion of their Secret."""
         try:
-            return _authorities_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
         except Missing:
             authorities = Authorities(issue_ca(self._clock.wall(), self._lifetimes.authority))
         body = {
             "metadata": {"name": AUTHORITY_SECRET, "labels": {"app.kubernetes.io/managed-by": "drabridge"}},
             "type": "Opaque",
-            "data": _data(authorities),
+            "data": {key: value for key, value in _data(authorities).items() if value},
         }
         try:
-            return _authorities_of(await self._client.create(SECRETS, self._namespace, body))
+            return self._read(await self._client.create(SECRETS, self._namespace, body))
         except AlreadyExists:  # another replica was faster
-            return _authorities_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+
+    def _read(self, secret: Mapping[str, Any]) -> tuple[Authorities, str]:
+        try:
+            data = {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items() if value}
+            following = Authority(data["following.crt"], data["following.key"]) if "following.crt" in data else None
+            current = Authority(data["ca.crt"], data["ca.key"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(_described(self._namespace), "data", "has no ca.crt and ca.key", CURE) from error
+        return Authorities(current, following, data.get("former.crt", b"")), str(secret["metadata"]["resourceVersion"])
 
 
 def _data(authorities: Authorities) -> dict[str, str | None]:
@@ -169,16 +178,24 @@ def _data(authorities: Authorities) -> dict[str, str | None]:
     return {key: base64.b64encode(value).decode() if value else None for key, value in values.items()}
 
 
-def _authorities_of(secret: Mapping[str, Any]) -> tuple[Authorities, str]:
-    try:
-        data = {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items() if value}
-        following = Authority(data["following.crt"], data["following.key"]) if "following.crt" in data else None
-        authorities = Authorities(Authority(data["ca.crt"], data["ca.key"]), following, data.get("former.crt", b""))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"Secret {AUTHORITY_SECRET}", "data", "has no ca.crt and ca.key", "delete it; it is made anew"
-        ) from error
-    return authorities, str(secret["metadata"]["resourceVersion"])
+def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
+    """Have the context use this certificate, or raise OSError or SSLError and leave it with the one it has.
+
+    The TLS library takes a certificate over before it finds that the key does not belong to it, so another context has
+    to try first. It reads from files only.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        cert, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+        for path, pem in ((cert, cert_pem), (key, key_pem)):
+            path.touch(mode=0o600)
+            path.write_bytes(pem)
+        for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+            # With no password given, an encrypted key would have the library ask for one on the terminal.
+            each.load_cert_chain(cert, key, password="")
+
+
+def _described(namespace: str) -> str:
+    return f"Secret {namespace}/{AUTHORITY_SECRET}"
 
 
 async def keep_fresh(certificates: Certificates, context: ssl.SSLContext, stop: asyncio.Event) -> None:

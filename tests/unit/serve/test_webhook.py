@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,7 +19,7 @@ from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import GPU, NIC, PodBuilder, device_class, pod
+from builders import GPU, PodBuilder, device_class, pod
 from drabridge.core.rewrite import CLAIM_NAME
 from drabridge.delivery.admission import Admission
 from drabridge.delivery.metrics import Metrics
@@ -35,7 +34,6 @@ Object = dict[str, Any]
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 TIMEOUT = 5.0  # seconds; that of manifests/base/webhook.yaml
-NOWHERE = "deviceclass.resource.kubernetes.io/nowhere"
 
 
 @dataclass(frozen=True)
@@ -367,7 +365,7 @@ WIDE = "\u00e4\U0001f680\u4e2d\n\r\t\x00\x1b[31m\u202e\u2028"
 
 async def test_whatever_a_pod_is_called_the_warnings_stay_headers(hook: Hook) -> None:
     for name in (WIDE, "x" * 1000, "\ud800", WIDE * 400, '%s {} \\ "'):
-        for each in (gpu(name), gpu(name, count=40), pod(name).app(**{NOWHERE: 1}), pod("a").app(name, gpu=40)):
+        for each in (gpu(name), gpu(name, count=40), pod(name).app(implicit_gpu=33), pod("a").app(name, gpu=40)):
             answer = await hook.ask(request(each.raw()))
             assert answer["warnings"]
             assert answer["auditAnnotations"]["outcome"] in {"Rewrite", "TooManyDevices", "NameNotServed"}
@@ -397,7 +395,9 @@ async def test_a_namespace_nobody_knows_yet_is_no_obstacle_while_the_api_server_
 
 
 def claim_name(answer: Object) -> str:
-    return next(op["value"][0]["resourceClaimName"] for op in answer["patch"] if op["path"] == "/spec/resourceClaims")
+    return next(
+        str(op["value"][0]["resourceClaimName"]) for op in answer["patch"] if op["path"] == "/spec/resourceClaims"
+    )
 
 
 async def test_two_hundred_at_once_get_each_their_own_answer(hook: Hook) -> None:
