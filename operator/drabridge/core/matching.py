@@ -10,10 +10,7 @@ OUR_CLAIM = (
 
 
 def created_condition(names: Iterable[str]) -> str:
-    """An expression that is true of Pods that ask for one of `names` or carry a claim of ours, and of updates.
-
-    Updates are picked by a condition of their own (`created-or-rewritten` in the manifests).
-    """
+    """An expression that is true of Pods that ask for one of `names` or carry a claim of ours."""
     listed = "[" + ", ".join(json.dumps(name) for name in sorted(names)) + "]"
     asks = " || ".join(
         f"(has(object.spec.{field}) && object.spec.{field}.exists(c, has(c.resources) && ("
@@ -24,4 +21,4 @@ def created_condition(names: Iterable[str]) -> str:
         + ")))"
         for field in ("containers", "initContainers")
     )
-    return f"request.operation == 'UPDATE' || {asks} || {OUR_CLAIM}"
+    return f"{asks} || {OUR_CLAIM}"
