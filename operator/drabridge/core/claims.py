@@ -22,7 +22,7 @@ from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import Ask, ContainerKind, PodView
 from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, NameAsk, object_to, our_claim
+from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, ANNOTATIONS_MAX, NameAsk, object_to, our_claim
 
 CONDITION = "drabridge.io/DevicesAllocated"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
@@ -111,9 +111,12 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class BindBack:
-    """Write `annotation` and the condition with `message` on the Pod, in one patch of its status."""
+    """Write `annotation` and the condition with `message` on the Pod, in one patch of its status.
 
-    annotation: str
+    None for an annotation that does not fit behind the others; the condition says it all the same.
+    """
+
+    annotation: str | None
     message: str
 
 
@@ -255,7 +258,9 @@ def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]
 
 def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     """Not before the Pod has a node: until then the scheduler may take the allocation back."""
-    if not pod.node_name or claim.results is None or ALLOCATION in pod.annotations:
+    if not pod.node_name or claim.results is None:
+        return Settled()
+    if ALLOCATION in pod.annotations or pod.conditions.get(CONDITION) == "True":
         return Settled()
     try:
         asked = annotation.decode(pod)
@@ -266,14 +271,15 @@ def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     names = ", ".join(sorted(shown))
     count = len(claim.results)
     message = f"{count} {'device' if count == 1 else 'devices'} on {pod.node_name}: {names}"
-    return BindBack(allocation_of(claim.results, asked), message[:1024])
+    room = min(ALLOCATION_MAX_BYTES, ANNOTATIONS_MAX - pod.annotation_bytes - len(ALLOCATION))
+    return BindBack(allocation_of(claim.results, asked, room), message[:1024])
 
 
-def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None) -> str:
+def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None, room: int) -> str | None:
     """The allocation as the annotation shows it: a JSON list of container, resource, request, driver, pool, device.
 
-    A request that several containers use is listed for each. If that gets too long for an annotation, each device is
-    listed once, without its containers.
+    A request that several containers use is listed for each. If that takes more than `room` bytes, each device is
+    listed once, without its containers; None if that does not fit either.
     """
     by_request: dict[str, list[DeviceResult]] = {}
     for result in results:
@@ -284,9 +290,10 @@ def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None) -> str
         for result in by_request.get(mapping.request, ())
     ]
     text = json.dumps(rows, separators=(",", ":"))
-    if rows and len(text) <= ALLOCATION_MAX_BYTES:
+    if rows and len(text) <= room:
         return text
-    return json.dumps([_row(result) for result in results], separators=(",", ":"))
+    text = json.dumps([_row(result) for result in results], separators=(",", ":"))
+    return text if len(text) <= room else None
 
 
 def _row(result: DeviceResult) -> dict[str, str]:

@@ -439,14 +439,18 @@ def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None,
     """The names in `kept` stay with quantity 0, on every container: a LimitRange looks for them (`core.caps`)."""
     entry = marked.name if marked else _entry_name(pod)
     served = {request.resource for request in asked.requests}
+    requests: dict[str, dict[str, None]] = {}
+    for mapping in asked.mappings:
+        requests.setdefault(mapping.container, {})[mapping.request] = None
     patch: JSONPatch = []
     for container in pod.containers:
         for resource in sorted({*asked.containers.get(container.name, ()), *(served & kept)}):
             quantity = "0" if resource in kept else None
             patch += set_quantity(container, resource, quantity, quantity)
-        requests = [each.request for each in asked.mappings if each.container == container.name]
         others = [claim for claim in container.claims if claim.name != entry]
-        patch += set_claims(container, [*others, *(ContainerClaim(entry, name) for name in dict.fromkeys(requests))])
+        patch += set_claims(
+            container, [*others, *(ContainerClaim(entry, name) for name in requests.get(container.name, ()))]
+        )
     patch += set_entry(pod, entry, claim_name)
     patch += set_labels(pod, {DELIVERY_LABEL: Delivery.REWRITE.value})
     patch += set_annotations(pod, {annotation.ANNOTATION: asked.encode()})

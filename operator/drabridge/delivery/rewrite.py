@@ -166,7 +166,10 @@ class Rewrites:
             "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         body = {
-            "metadata": {"uid": pod.uid, "annotations": {ALLOCATION: step.annotation}},
+            "metadata": {
+                "uid": pod.uid,
+                **({"annotations": {ALLOCATION: step.annotation}} if step.annotation is not None else {}),
+            },
             "status": {"conditions": [condition]},
         }
         try:

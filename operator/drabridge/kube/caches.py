@@ -148,8 +148,9 @@ class Store(Generic[View]):
     def _read(self, raw: Raw) -> View | None:
         try:
             return self._view(raw)
-        except InvalidInput as error:
-            _log.warning("cannot read an object", error=str(error))
+        except (InvalidInput, AttributeError, KeyError, TypeError, ValueError) as error:
+            # One odd object, which a schema should have refused, must not keep us from all the others.
+            _log.warning("cannot read an object", kind=self.resource.kind, key=key_of(raw), error=repr(error))
             return None
 
 
