@@ -25,12 +25,14 @@ from builders import (
     policy,
 )
 from drabridge.core.asked import ANNOTATION, decode
+from drabridge.core.caps import Cap, Limit, Max
 from drabridge.core.claims import CreateClaim, next_step
 from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import Container, ContainerKind, PodView
 from drabridge.core.quantity import Quantity
+from drabridge.core.restore import Restored, restore
 from drabridge.core.rewrite import ClaimNames, Rewrite, decide
 
 Raw = dict[str, Any]
@@ -42,11 +44,14 @@ FPGA = "example.com/fpga"
 EXTENDED = (GPU, NIC, IMPLICIT_GPU, FPGA)
 LABEL = "drabridge.io/delivery"
 
+FOUR = Max(Quantity.parse("4"), "caps")
 CLUSTERS = st.sampled_from(
     [
         GPU_AND_NIC,
         cluster(GPU_CLASS, NIC_CLASS, plugins={NIC: "node-a"}),
-        cluster(GPU_CLASS, policies=[policy(NIC, "missing", name="nic")], quotas={IMPLICIT_GPU: "team"}),
+        cluster(GPU_CLASS, policies=[policy(NIC, "missing", name="nic")], caps={IMPLICIT_GPU: Cap("team", "scopes")}),
+        cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(container_max=FOUR, pod_max=FOUR), NIC: Limit("min", "caps")}),
+        cluster(GPU_CLASS, NIC_CLASS, limits=dict.fromkeys((GPU, NIC, IMPLICIT_GPU, FPGA), Limit())),
     ]
 )
 WHOLE = st.sampled_from(["1", "2", "3", "1000m", "2e0", "0"])
@@ -125,14 +130,15 @@ def pruned(value: Any) -> Any:
     return [pruned(each) for each in value] if isinstance(value, list) else value
 
 
-def without_ours(raw: Raw, verdict: Rewrite, entry: str) -> Raw:
+def without_ours(raw: Raw, verdict: Rewrite, view: ClusterView, entry: str) -> Raw:
     """Take away all that a rewrite may touch."""
     raw = copy.deepcopy(raw)
     for container in containers(raw):
         made = container.get("resources") or {}
-        for name in verdict.asked.containers.get(container["name"], {}):
+        zeros = counted(verdict).keys() & view.namespace.limits.keys()
+        for name in {*verdict.asked.containers.get(container["name"], {}), *zeros}:
             for field in ("requests", "limits"):
-                made.get(field, {}).pop(name, None)
+                (made.get(field) or {}).pop(name, None)
         if entry and made.get("claims"):
             made["claims"] = [each for each in made["claims"] if each["name"] != entry]
     if entry:
@@ -173,13 +179,15 @@ def test_nothing_but_the_served_names_leaves_a_pod_and_nothing_but_ours_is_added
     before = copy.deepcopy(raw)
     verdict, stored = first_call(raw, view)
     assert raw == before
-    assert without_ours(stored, verdict, entry_of(stored)) == without_ours(raw, verdict, "")
+    assert without_ours(stored, verdict, view, entry_of(stored)) == without_ours(raw, verdict, view, "")
     served = {name for names in verdict.asked.containers.values() for name in names}
     assert not served & {ask.resource for ask in PodView.of(stored).extended()}
     for container in containers(stored):
         made = container.get("resources") or {}
-        names = {*made.get("requests", {}), *made.get("limits", {})}
-        assert not names & set(verdict.asked.containers.get(container["name"], {}))
+        for name in served:
+            want = "0" if name in view.namespace.limits else None
+            if want or name in verdict.asked.containers.get(container["name"], {}):
+                assert (made.get("requests", {}).get(name), made.get("limits", {}).get(name)) == (want, want)
 
 
 @UNHURRIED

@@ -1,13 +1,15 @@
 """LimitRanges and ResourceQuotas that name an extended resource: what of them a rewrite can keep, and how.
 
-LimitRange. Its validating pass wants the name on every container: with `max` any quantity up to it, with `min` or
-`maxLimitRequestRatio` more than nothing. A rewritten Pod can keep the name with quantity 0, which neither scheduler nor
-kubelet look at, so `max` and defaults can be lived with, and the caps themselves are held by us; the other two cannot.
+LimitRange. Its validating pass wants the name on every container: with `max` any quantity up to it, with `min` at least
+that, with `maxLimitRequestRatio` more than nothing. A rewritten Pod can keep the name with quantity 0, which neither
+scheduler nor kubelet look at, so `max` and defaults can be lived with, and the caps themselves are held by us; the
+other two cannot.
 
 ResourceQuota. `requests.<name>` counts what Pods ask for, and rewritten Pods ask for nothing. Their claims are counted
 by `<class>.deviceclass.resource.k8s.io/devices`, so a companion quota of ours with that key keeps the cap.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +24,29 @@ COMPANION_PREFIX = "drabridge-"
 DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 NAME_MAX = 253
 
+COUNTED = re.compile(r"^count/|\.(deviceclass\.resource|storageclass\.storage)\.k8s\.io/")
+"""Keys of quotas that look like extended resources, and that the API server counts something by (pkg/quota/v1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    """The `max` that a LimitRange has for one resource."""
+
+    quantity: Quantity
+    limit_range: str
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What one LimitRange says of one resource. `refuses` is a field that no rewritten Pod can satisfy, or empty."""
+    """What LimitRanges say of one resource.
 
-    limit_range: str
+    `refuses` is a field that no rewritten Pod can satisfy, in the LimitRange `refused_by`; both empty if there is none.
+    """
+
     refuses: str = ""
-    container_max: Quantity | None = None
-    pod_max: Quantity | None = None
+    refused_by: str = ""
+    container_max: Max | None = None
+    pod_max: Max | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +75,32 @@ _FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def _limit(name: str, item: Mapping[str, Any], resource: str) -> Limit:
-    refuses = next((field for field in ("min", "maxLimitRequestRatio") if resource in (item.get(field) or ())), "")
+    refuses = ""
+    if resource in (item.get("maxLimitRequestRatio") or ()):
+        refuses = "maxLimitRequestRatio"
+    least = (item.get("min") or {}).get(resource)
+    if least is not None and Quantity.parse(str(least)).mantissa:
+        refuses = "min"
     cap = (item.get("max") or {}).get(resource)
-    most = None if cap is None else Quantity.parse(str(cap))
+    most = None if cap is None else Max(Quantity.parse(str(cap)), name)
     container = item["type"] == "Container"
-    return Limit(name, refuses, most if container else None, None if container else most)
+    return Limit(refuses, name if refuses else "", most if container else None, None if container else most)
 
 
 def stricter(one: Limit, other: Limit) -> Limit:
-    """Both at once; the message names the one that refuses, else the first."""
+    """Both at once."""
+    refusing = one if one.refuses else other
     return Limit(
-        limit_range=other.limit_range if other.refuses and not one.refuses else one.limit_range,
-        refuses=one.refuses or other.refuses,
+        refuses=refusing.refuses,
+        refused_by=refusing.refused_by,
         container_max=_least(one.container_max, other.container_max),
         pod_max=_least(one.pod_max, other.pod_max),
     )
 
 
-def _least(one: Quantity | None, other: Quantity | None) -> Quantity | None:
-    return min((each for each in (one, other) if each is not None), default=None)
+def _least(one: Max | None, other: Max | None) -> Max | None:
+    caps = (each for each in (one, other) if each is not None)
+    return min(caps, key=lambda each: (each.quantity, each.limit_range), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +144,7 @@ class QuotaView:
                 for key, value in hard.items()
                 if key.startswith("requests.") and is_extended(name := key.removeprefix("requests."))
             },
-            dead=frozenset(key for key in hard if is_extended(key) and not key.endswith(DEVICES_SUFFIX)),
+            dead=frozenset(key for key in hard if is_extended(key) and not COUNTED.search(key)),
             devices=_devices(hard),
             enforced=_devices(status.get("hard") or {}),
             used=_devices(status.get("used") or {}),

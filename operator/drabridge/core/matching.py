@@ -9,16 +9,18 @@ OUR_CLAIM = (
 )
 
 
+ALL_CONTAINERS = " + ".join(
+    f"(has(object.spec.{field}) ? object.spec.{field} : [])" for field in ("containers", "initContainers")
+)
+
+
 def created_condition(names: Iterable[str]) -> str:
-    """An expression that is true of Pods that ask for one of `names` or carry a claim of ours."""
-    listed = "[" + ", ".join(json.dumps(name) for name in sorted(names)) + "]"
-    asks = " || ".join(
-        f"(has(object.spec.{field}) && object.spec.{field}.exists(c, has(c.resources) && ("
-        + " || ".join(
-            f"(has(c.resources.{kind}) && c.resources.{kind}.exists(n, n in {listed}))"
-            for kind in ("requests", "limits")
-        )
-        + ")))"
-        for field in ("containers", "initContainers")
-    )
-    return f"{asks} || {OUR_CLAIM}"
+    """An expression that is true of Pods that ask for one of `names` or carry a claim of ours.
+
+    The names stand in it once, since the length of an expression is limited, and are looked up in the Pod's maps, since
+    a search through the names for each of a Pod's would go beyond the cost limit of an evaluation.
+    """
+    # ensure_ascii would write what is beyond the basic plane as surrogates, which CEL does not know.
+    listed = "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in sorted(names)) + "]"
+    asks = " || ".join(f"(has(c.resources.{kind}) && n in c.resources.{kind})" for kind in ("requests", "limits"))
+    return f"({ALL_CONTAINERS}).exists(c, has(c.resources) && {listed}.exists(n, {asks})) || {OUR_CLAIM}"

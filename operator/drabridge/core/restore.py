@@ -6,13 +6,13 @@ claim, label and annotations away. Everything of ours is restored from the Pod a
 besides is none of our business.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drabridge.core import asked as annotation
 from drabridge.core.errors import InvalidInput
-from drabridge.core.podpatch import JSONPatch, set_annotations, set_claims, set_entry, set_labels, set_quantity
-from drabridge.core.podview import Container, PodView
+from drabridge.core.podpatch import JSONPatch, set_annotations, set_entry, set_labels, set_resources
+from drabridge.core.podview import Container, ContainerClaim, PodClaim, PodView
 from drabridge.core.quantity import Quantity
 from drabridge.core.rewrite import ALLOCATION, DELIVERY_LABEL, our_claim
 
@@ -33,47 +33,64 @@ def restore(new: PodView, old: PodView) -> Restored:
     entry = our_claim(old)
     if entry is None or entry.claim_name is None:
         return Restored([])
-    try:
-        asked = annotation.decode(old)
-    except InvalidInput:
-        asked = None
+    asked = _asked(old)
     stored = {container.name: container for container in old.containers}
-    pairs = [(container, stored[container.name]) for container in new.containers if container.name in stored]
     patch: JSONPatch = []
     refused: list[str] = []
-    for container, former in pairs:
-        for resource, quantity in asked.containers.get(container.name, {}).items() if asked else ():
-            patch += _put_back(container, former, resource)
-            refused += _changed(new, container, former, resource, quantity)
-        if ours := [claim for claim in former.claims if claim.name == entry.name]:
-            others = [claim for claim in container.claims if claim.name != entry.name]
-            patch += set_claims(container, [*others, *ours])
+    for container in new.containers:
+        if former := stored.get(container.name):
+            served = sorted({name for names in asked.values() for name in names})
+            quantities = {name: (former.requests.get(name), former.limits.get(name)) for name in served}
+            patch += set_resources(container, quantities, _claims(container, former, entry.name))
+            for name in served:
+                refused += _changed(new, container, former, name, asked.get(container.name, {}).get(name))
     if refused:
         return Restored([], tuple(refused))
-    patch += set_entry(new, entry.name, entry.claim_name)
+    patch += set_entry(new, entry.name, entry.claim_name, _place(new, old, entry))
     patch += set_labels(new, _former(old.labels, DELIVERY_LABEL))
     return Restored(patch + set_annotations(new, _former(old.annotations, annotation.ANNOTATION, ALLOCATION)))
 
 
-def _put_back(container: Container, former: Container, resource: str) -> JSONPatch:
-    """What is stored; a name that did not come back is not brought back either, defaulting does that."""
-    requests = former.requests.get(resource) if resource in container.requests else None
-    limits = former.limits.get(resource) if resource in container.limits else None
-    return set_quantity(container, resource, requests, limits)
+def _asked(old: PodView) -> Mapping[str, Mapping[str, str]]:
+    """Container -> resource -> quantity; nothing where the annotation is lost or spoilt."""
+    try:
+        asked = annotation.decode(old)
+    except InvalidInput:
+        return {}
+    return asked.containers if asked else {}
 
 
-def _changed(new: PodView, container: Container, former: Container, resource: str, quantity: str) -> list[str]:
+def _claims(container: Container, former: Container, entry: str) -> Sequence[ContainerClaim]:
+    """Ours at the place where they are stored: the API server compares the order, too."""
+    ours = [claim for claim in former.claims if claim.name == entry]
+    if not ours:
+        return container.claims
+    others = [claim for claim in container.claims if claim.name != entry]
+    if others == [claim for claim in former.claims if claim.name != entry]:
+        return former.claims
+    return [*others, *ours]  # the user changes others, which the API server will refuse
+
+
+def _place(new: PodView, old: PodView, entry: PodClaim) -> int | None:
+    """The index of our entry among others that are the same ones."""
+    index = old.resource_claims.index(entry)
+    others = old.resource_claims[:index] + old.resource_claims[index + 1 :]
+    return index if new.resource_claims == others else None
+
+
+def _changed(new: PodView, container: Container, former: Container, resource: str, quantity: str | None) -> list[str]:
+    """What is wrong if `resource` comes back with neither the quantity it was created with nor the stored one."""
     for present, stored in ((container.requests, former.requests), (container.limits, former.limits)):
         text = present.get(resource)
-        if text is not None and text != stored.get(resource) and not _same(text, quantity):
-            asked = f"{new.described}: {container.field} was created with {quantity} {resource}"
+        if text is not None and not _same(text, stored.get(resource)) and not _same(text, quantity):
+            asked = f"{new.described}: {container.field} was created with {quantity or 'no'} {resource}"
             return [f"{asked} and cannot change to {text}; delete the Pod and create it again"]
     return []
 
 
-def _same(text: str, quantity: str) -> bool:
+def _same(text: str, other: str | None) -> bool:
     try:
-        return Quantity.parse(text) == Quantity.parse(quantity)
+        return other is not None and Quantity.parse(text) == Quantity.parse(other)
     except ValueError:
         return False
 

@@ -12,11 +12,12 @@ calls come to the same end: applying the patch of a second call changes nothing.
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drabridge.core import asked as annotation
 from drabridge.core.asked import Asked, AskedRequest
 from drabridge.core.auto import choose
+from drabridge.core.caps import Max
 from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput, quoted
@@ -25,10 +26,9 @@ from drabridge.core.podpatch import (
     JSONPatch,
     remove_annotation,
     set_annotations,
-    set_claims,
     set_entry,
     set_labels,
-    set_quantity,
+    set_resources,
 )
 from drabridge.core.podview import Ask, ContainerClaim, ContainerKind, PodClaim, PodView
 from drabridge.core.policy import Coexistence, Delivery
@@ -109,14 +109,21 @@ class NameAsk:
 
 def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
     """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2)."""
+    verdict, marked = _decide(pod, cluster, names), our_claim(pod)
+    if isinstance(verdict, LeaveAlone) and marked and marked.claim_name in names.taken and not _opted_out(pod, cluster):
+        # A copy (`kubectl debug --copy-to --same-node`) must not share in silence; who opts out wants it as it is.
+        return replace(verdict, patch=set_entry(pod, marked.name, names.fresh))
+    return verdict
+
+
+def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
     for rule in POD_RULES:
         if objection := rule(pod, cluster):
             return LeaveAlone((objection,))
     marked = our_claim(pod)
     before = _asked_before(pod, names) if marked else None
     if marked and (objection := _unexplained(pod, marked, before)):
-        shares = marked.claim_name in names.taken
-        return LeaveAlone((objection,), set_entry(pod, marked.name, names.fresh) if shares else [])
+        return LeaveAlone((objection,))
     served, left = [], []
     for ask in _by_name(pod, before):
         objection = object_to(pod, ask, cluster, QUANTITY_RULES if ask.settled else NAME_RULES)
@@ -129,15 +136,15 @@ def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | L
             served.append(ask)
     if not served:
         return LeaveAlone(tuple(left))
-    claim = plan(_demands(pod, served), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
+    zeros = frozenset(ask.resource for ask in served) & cluster.namespace.limits.keys()
+    claim = plan(_demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
     asked = _asked(served, claim)
     if objection := _too_many(pod, served, claim) or _no_room(pod, asked):
         return LeaveAlone((*left, objection))
     claim_name = names.fresh
     if marked and marked.claim_name and marked.claim_name not in names.taken:
         claim_name = marked.claim_name
-    kept = frozenset(cluster.namespace.limits)
-    return Rewrite(_patch(pod, asked, claim_name, marked, kept), claim_name, asked, tuple(left))
+    return Rewrite(_patch(pod, asked, claim_name, marked, zeros), claim_name, asked, tuple(left))
 
 
 def our_claim(pod: PodView) -> PodClaim | None:
@@ -277,18 +284,24 @@ def _limit_range(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection 
     limit = cluster.namespace.limits.get(ask.resource)
     if limit is None:
         return None
-    where = f"LimitRange {pod.namespace}/{limit.limit_range}"
     if limit.refuses:
+        where = f"LimitRange {pod.namespace}/{limit.refused_by}"
         return Objection(Reason.LIMIT_RANGE, f"{where} has {limit.refuses} for {ask.resource}", ask.resource)
-    for each in ask.asks:
-        if limit.container_max is not None and Quantity.parse(each.request) > limit.container_max:
-            asked = f"{pod.described}: {each.path} is {each.request}"
-            most = f"more than the max {limit.container_max} of {where}"
-            return Objection(Reason.LIMIT_EXCEEDED, f"{asked}, {most}", ask.resource)
-    if limit.pod_max is not None and (wanted := total(_demands(pod, [ask]), ask.resource)) > limit.pod_max.ceil():
-        asked = f"{pod.described} asks for {wanted} {ask.resource} in all"
-        return Objection(Reason.LIMIT_EXCEEDED, f"{asked}, more than the max {limit.pod_max} of {where}", ask.resource)
+    # The limit is the larger of the two where they may differ, and is held to the cap as well.
+    asks = tuple(replace(each, request=each.limit or each.request) for each in ask.asks)
+    for each in asks:
+        if (cap := limit.container_max) and Quantity.parse(each.request) > cap.quantity:
+            asked = f"{pod.described}: {each.container.field} asks for {each.request} {ask.resource}"
+            return _above(asked, cap, pod, ask.resource)
+    wanted = total(_demands(pod, [replace(ask, asks=asks)]), ask.resource)
+    if (cap := limit.pod_max) and Quantity.parse(str(wanted)) > cap.quantity:
+        return _above(f"{pod.described} asks for {wanted} {ask.resource} in all", cap, pod, ask.resource)
     return None
+
+
+def _above(asked: str, cap: Max, pod: PodView, resource: str) -> Objection:
+    most = f"more than the max {cap.quantity} of LimitRange {pod.namespace}/{cap.limit_range}"
+    return Objection(Reason.LIMIT_EXCEEDED, f"{asked}, {most}", resource)
 
 
 def _resource_quota(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
@@ -375,7 +388,8 @@ def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
     ]
 
 
-def _demands(pod: PodView, served: list[NameAsk]) -> list[ContainerDemand]:
+def _demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
+    """`zeros` are names that every container will have, so that a later call numbers requests as this one does."""
     counts: dict[int, dict[str, int]] = {}
     for ask in served:
         for each in ask.asks:
@@ -384,7 +398,7 @@ def _demands(pod: PodView, served: list[NameAsk]) -> list[ContainerDemand]:
         ContainerDemand(
             name=container.name,
             short_lived=container.kind is ContainerKind.INIT,
-            keys=tuple(sorted({*container.request_keys, *counts.get(container.index, ())})),
+            keys=tuple(sorted({*container.request_keys, *counts.get(container.index, ()), *zeros})),
             counts=counts.get(container.index, {}),
         )
         for container in pod.containers
@@ -435,22 +449,21 @@ def _no_room(pod: PodView, asked: Asked) -> Objection | None:
 # --- the patch
 
 
-def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None, kept: frozenset[str]) -> JSONPatch:
-    """The names in `kept` stay with quantity 0, on every container: a LimitRange looks for them (`core.caps`)."""
+def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None, zeros: frozenset[str]) -> JSONPatch:
+    """The names in `zeros` stay with quantity 0, on every container: a LimitRange looks for them (`core.caps`)."""
     entry = marked.name if marked else _entry_name(pod)
-    served = {request.resource for request in asked.requests}
     requests: dict[str, dict[str, None]] = {}
     for mapping in asked.mappings:
         requests.setdefault(mapping.container, {})[mapping.request] = None
     patch: JSONPatch = []
     for container in pod.containers:
-        for resource in sorted({*asked.containers.get(container.name, ()), *(served & kept)}):
-            quantity = "0" if resource in kept else None
-            patch += set_quantity(container, resource, quantity, quantity)
+        quantities = {
+            resource: ("0", "0") if resource in zeros else (None, None)
+            for resource in sorted({*asked.containers.get(container.name, ()), *zeros})
+        }
         others = [claim for claim in container.claims if claim.name != entry]
-        patch += set_claims(
-            container, [*others, *(ContainerClaim(entry, name) for name in requests.get(container.name, ()))]
-        )
+        ours = [ContainerClaim(entry, name) for name in requests.get(container.name, ())]
+        patch += set_resources(container, quantities, [*others, *ours])
     patch += set_entry(pod, entry, claim_name)
     patch += set_labels(pod, {DELIVERY_LABEL: Delivery.REWRITE.value})
     patch += set_annotations(pod, {annotation.ANNOTATION: asked.encode()})

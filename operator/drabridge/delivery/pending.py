@@ -97,6 +97,10 @@ class PendingPods:
         on_it = {ask.resource for ask in pod.extended()}
         missed = sorted(on_it & {request.resource for request in verdict.asked.requests})
         detail = f"{pod.described} asks for {{}} and did not pass the webhook"
+        entry = our_claim(pod)
+        if entry and DELIVERY_LABEL not in pod.labels:  # nothing else of us looks at a Pod without the label
+            claim = f"{pod.described} uses ResourceClaim {entry.claim_name} and did not pass the webhook"
+            return (Objection(Reason.MISSED, claim),)
         return (*(Objection(Reason.MISSED, detail.format(name), name) for name in missed), *verdict.left)
 
     async def _tell(self, pod: PodView, objection: Objection) -> None:

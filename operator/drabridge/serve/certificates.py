@@ -113,25 +113,25 @@ class Authorities:
 
     @property
     def bundle(self) -> bytes:
-        """What API servers are to trust: PEM certificates, one after the other."""
-        return self.current.cert_pem + (self.following.cert_pem if self.following else b"") + self.former
+        """What API servers are to trust: PEM certificates, one after the other, each on lines of its own."""
+        following = self.following.cert_pem if self.following else b""
+        return b"".join(each.strip() + b"\n" for each in (self.current.cert_pem, following, self.former) if each)
 
 
 def rotated(authorities: Authorities, now: datetime, lifetime: timedelta, overlap: timedelta) -> Authorities:
     """What the authorities should be at `now`; the same if nothing is to be done.
 
     After two thirds of its life an authority gets a follower, which is only trusted at first. It signs when it has been
-    trusted for `overlap`; by then every API server knows it. The former one is trusted until it ends.
+    trusted for `overlap`; by then every API server knows it. The former one is trusted until it ends. A follower and a
+    former one that have ended, or cannot be read, are forgotten.
     """
-    following, former = authorities.following, authorities.former
-    if former and _ended(former, now):
-        former = b""
-    if following is None:
-        due = needs_renewal(authorities.current.cert_pem, now)
-        return Authorities(authorities.current, issue_ca(now, lifetime) if due else None, former)
+    current, following = authorities.current, authorities.following
+    former = b"" if _ended(authorities.former, now) else authorities.former
+    if following is None or _ended(following.cert_pem, now):
+        return Authorities(current, issue_ca(now, lifetime) if needs_renewal(current.cert_pem, now) else None, former)
     if now >= x509.load_pem_x509_certificate(following.cert_pem).not_valid_before_utc + SKEW + overlap:
-        return Authorities(following, None, authorities.current.cert_pem)
-    return Authorities(authorities.current, following, former)
+        return Authorities(following, None, b"" if _ended(current.cert_pem, now) else current.cert_pem)
+    return Authorities(current, following, former)
 
 
 def expiry(cert_pem: bytes) -> datetime:
