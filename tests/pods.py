@@ -83,7 +83,7 @@ def _resources(draw: st.DrawFn, names: Names, fault: Fault) -> Object:
     limits: Object = {}
     wanted = draw(st.lists(st.sampled_from([names.first, names.first, names.second, names.implicit]), max_size=2))
     if fault is Fault.LIMIT:
-        wanted = wanted[:1]
+        wanted = [draw(st.sampled_from([names.first, names.implicit]))]
     elif draw(st.integers(0, 15)) == 0:
         wanted.append(names.unserved)
     for name in sorted(set(wanted)):

@@ -39,13 +39,16 @@ async def test_a_policy_that_serves_says_how(site: Site, serve: Serve) -> None:
 
 async def test_auto_says_why_kubernetes_does_not_serve_the_name_itself(ours: Site, serve: Serve) -> None:
     gpu = await serve()
+    version = await ours.api.call("GET", "/version")
     why = {
-        "1.35": "the API server drops DeviceClass.spec.extendedResourceName",
+        "35": "the API server drops DeviceClass.spec.extendedResourceName",
         # The class has no such field here, so kube-scheduler knows it by its implicit name only.
-        "1.37": f"kube-scheduler would serve {gpu.name} by no DeviceClass, drabridge by {gpu.device_class}",
-    }
-    status = await ours.policy(gpu.policy, lambda seen: seen["delivery"] == "Rewrite", "what Auto came to")
-    assert why["1.35"] in ready_of(status)["message"] or why["1.37"] in ready_of(status)["message"]
+        "37": f"kube-scheduler would serve {gpu.name} by no DeviceClass, drabridge by {gpu.device_class}",
+    }[version["emulationMinor"]]
+    ready = await ours.ready(gpu.policy, Reason.SERVING)
+    assert ready["message"] == (
+        f"{gpu.name} is served by DeviceClass {gpu.device_class}, delivery Rewrite; not natively: {why}."
+    )
 
 
 async def test_a_policy_waits_for_its_class_and_notices_when_it_goes(

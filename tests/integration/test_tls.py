@@ -309,14 +309,6 @@ async def test_a_caBundle_that_somebody_empties_is_put_back(trusted: Site) -> No
     await wait_for(lambda: bundle(trusted), "caBundle", until=lambda seen: seen == want, deadline=PUT_BACK)
 
 
-async def test_a_caBundle_of_somebody_else_is_put_right(trusted: Site) -> None:  # noqa: N802 - the field's name
-    other = base64.b64encode(issue_ca(datetime.now(UTC)).cert_pem).decode()
-    patch = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": other}]
-    await trusted.api.call("PATCH", CONFIGURATION, patch, JSON_PATCH)
-    want = await authority(trusted)
-    await wait_for(lambda: bundle(trusted), "caBundle", until=lambda seen: seen == want, deadline=PUT_BACK)
-
-
 async def test_applying_the_manifests_again_does_not_take_the_caBundle_away(trusted: Site) -> None:  # noqa: N802
     manifest = str(REPOSITORY / "manifests" / "base" / "webhook.yaml")
     await trusted.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)

@@ -24,7 +24,7 @@ Examples:
   See what would remain:
     drabridge drain --dry-run
   Drain, then remove:
-    drabridge drain && kubectl delete -k manifests/overlays/default
+    drabridge drain && kubectl delete -k manifests/overlays/default --ignore-not-found
 """
 
 POLL_SECONDS = 1.0
@@ -72,4 +72,4 @@ def _report(console: Console, left: Remains) -> None:
     if left.without_claim:
         console.print("drabridge is still needed.")
     else:
-        console.print("drabridge can be deleted: kubectl delete -k manifests/overlays/default")
+        console.print("drabridge can be deleted: kubectl delete -k manifests/overlays/default --ignore-not-found")

@@ -21,9 +21,9 @@ import uvloop
 from aiohttp import web
 
 from drabridge.cli import logs
-from drabridge.core.errors import InvalidInput, Missing, Refused
+from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import DEFAULT_SCHEDULER
-from drabridge.delivery.operator import Operator, Options
+from drabridge.delivery.operator import Operator, Options, cluster_must_have
 from drabridge.handlers.setup import watch
 from drabridge.kube.client import Client
 from drabridge.kube.lease import Durations
@@ -232,12 +232,9 @@ async def _leave(leaving: asyncio.Event, stop: asyncio.Event, seconds: float) ->
 
 async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
     """What must succeed before the webhook can answer. Raises InvalidInput where the cluster is not made for us."""
-    try:
+    with cluster_must_have():
         await certificates.refresh(tls)
-        await parts.prepare()
-    except (Missing, Refused) as error:
-        cure = "apply drabridge's manifests (CRDs, namespace, RBAC); Kubernetes must be 1.34 or newer"
-        raise InvalidInput("the cluster", "", str(error), cure) from error
+    await parts.prepare()
 
 
 async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:

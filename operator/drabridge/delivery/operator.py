@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from drabridge.core.auto import rewritten
 from drabridge.core.cluster import Gate
+from drabridge.core.errors import InvalidInput, Missing, Refused, Unavailable
 from drabridge.delivery.admission import Admission
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
@@ -19,12 +23,16 @@ from drabridge.delivery.rewrite import Rewrites
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
+from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.credentials import Credentials
 from drabridge.kube.lease import Durations, Elector
 from drabridge.kube.recorder import Recorder
 
 LEASE = "drabridge"
 FLUSH_WITHIN = 3.0
+CHECK_EVERY = 1.0
+
+_log = structlog.get_logger(__name__)
 
 Part = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 """Something that runs until the event is set."""
@@ -44,10 +52,20 @@ class Options:
     lease: Durations
 
 
+@contextmanager
+def cluster_must_have() -> Iterator[None]:
+    """Turn what the API server does not have or does not let us do into InvalidInput with the cure."""
+    try:
+        yield
+    except (Missing, Refused) as error:
+        cure = "apply drabridge's manifests (CRDs, namespace, RBAC); Kubernetes must be 1.34 or newer"
+        raise InvalidInput("the cluster", "", str(error), cure) from error
+
+
 class Operator:
     """The parts, and how they live: what every replica does, and what only the Lease holder does."""
 
-    def __init__(self, client: Client, credentials: Credentials, options: Options) -> None:
+    def __init__(self, client: Client, credentials: Credentials, options: Options, *, clock: Clock = SYSTEM) -> None:
         self.credentials = credentials
         self.metrics = Metrics()
         self.caches = Caches(options.schedulers)
@@ -75,6 +93,7 @@ class Operator:
             changed=self.wake_all,
         )
         self._client = client
+        self._clock = clock
 
     def unready(self) -> str:
         """What this replica still lacks to answer the webhook; empty if nothing."""
@@ -99,9 +118,30 @@ class Operator:
         self.metrics.events_dropped.set(self.recorder.dropped)
 
     async def prepare(self) -> None:
-        """Fill the caches and find out the gate; afterwards the webhook may be asked."""
-        await self.caches.load(self._client)
+        """Fill the caches and find out the gate; afterwards the webhook may be asked.
+
+        Raises InvalidInput where the cluster is not made for us, Unavailable where it does not answer.
+        """
+        with cluster_must_have():
+            await self.caches.load(self._client)
         await self.native.look()
+
+    async def wait_watchable(self, stop: asyncio.Event) -> None:
+        """Return when the API server lists everything that we watch, or `stop` is set. Raises InvalidInput if it won't.
+
+        To be used after watching has failed.
+        """
+        while True:
+            await self._clock.pause(stop, CHECK_EVERY)
+            try:
+                with cluster_must_have():
+                    await self.caches.check(self._client)
+            except Unavailable as error:
+                _log.warning("cannot watch yet", error=str(error))
+            else:
+                return
+            if stop.is_set():
+                return
 
     async def follow(self, stop: asyncio.Event) -> None:
         """What every replica does until `stop` is set."""

@@ -87,7 +87,7 @@ class PendingPods:
         return [
             pod
             for pod in pods
-            if pod.phase == "Pending" and not pod.deleting and (pod.extended() or our_claim(pod) is not None)
+            if pod.phase == "Pending" and not pod.deleting and (pod.extended() or _is_bare_copy(pod))
         ]
 
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
@@ -97,10 +97,8 @@ class PendingPods:
         on_it = {ask.resource for ask in pod.extended()}
         missed = sorted(on_it & {request.resource for request in verdict.asked.requests})
         detail = f"{pod.described} asks for {{}} and did not pass the webhook"
-        entry = our_claim(pod)
-        if entry and DELIVERY_LABEL not in pod.labels:  # nothing else of us looks at a Pod without the label
-            claim = f"{pod.described} uses ResourceClaim {entry.claim_name} and did not pass the webhook"
-            return (Objection(Reason.MISSED, claim),)
+        if _is_bare_copy(pod):
+            return (Objection(Reason.MISSED, f"{pod.described} is a copy and did not pass the webhook"),)
         return (*(Objection(Reason.MISSED, detail.format(name), name) for name in missed), *verdict.left)
 
     async def _tell(self, pod: PodView, objection: Objection) -> None:
@@ -131,3 +129,8 @@ class PendingPods:
     def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"]) -> None:
         ref = ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)
         self._recorder.record(ref, reason, note, kind, "LeaveAlone")
+
+
+def _is_bare_copy(pod: PodView) -> bool:
+    """A copy of a rewritten Pod that lost our label: no watch of ours shows it, and nobody makes its claim."""
+    return our_claim(pod) is not None and DELIVERY_LABEL not in pod.labels

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
+import structlog
 import uvloop
 
 from drabridge.core.errors import Bug
@@ -28,6 +29,8 @@ TOKEN_LIFETIME = timedelta(minutes=10)
 
 HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "namespaces", "caps")
 """The modules with the registrations."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Inbox:
@@ -125,11 +128,25 @@ def settings() -> kopf.OperatorSettings:
 
 
 async def watch(operator: Operator, stop: asyncio.Event) -> None:
-    """Run Kopf until `stop` is set. Raises what ends it before that."""
+    """Run Kopf until `stop` is set, and again should it fail: API servers say all sorts of things in a bad hour.
+
+    Raises InvalidInput if it failed because the cluster lacks what we need: without watches nobody may believe us
+    alive.
+    """
     for name in HANDLERS:
         importlib.import_module(f"drabridge.handlers.{name}")
+    inbox = Inbox(operator)
+    while not stop.is_set():
+        try:
+            await _watch_once(inbox, stop)
+        except Exception as error:  # whatever Kopf lets through
+            _log.warning("watching failed and begins anew", error=str(error) or type(error).__name__)
+            await operator.wait_watchable(stop)
+
+
+async def _watch_once(inbox: Inbox, stop: asyncio.Event) -> None:
     flag = threading.Event()
-    running = asyncio.create_task(asyncio.to_thread(_run, Inbox(operator), flag))
+    running = asyncio.create_task(asyncio.to_thread(_run, inbox, flag))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -141,4 +158,9 @@ async def watch(operator: Operator, stop: asyncio.Event) -> None:
 
 def _run(inbox: Inbox, flag: threading.Event) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(kopf.operator(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag))
+        try:
+            runner.run(
+                kopf.operator(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag)
+            )
+        finally:
+            flag.set()  # a thread of the loop waits for it, and the loop does not close before that thread has ended

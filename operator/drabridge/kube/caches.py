@@ -267,6 +267,14 @@ class Caches:
             await self.refresh(client, store)
         self.synced = True
 
+    async def check(self, client: Client) -> None:
+        """Ask whether every kind can be listed, without taking anything in. Raises Missing or Refused if one cannot."""
+        for store in self.stores:
+            async for _ in client.list_pages(
+                store.resource, label_selector=store.label_selector, limit=1, metadata_only=True
+            ):
+                break
+
     async def refresh(self, client: Client, store: Store[Any], namespace: str | None = None) -> None:
         """List one kind, or what concerns one namespace of it, and take in what is there."""
         within = namespace if store.resource.namespaced else None
