@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from drabridge.core import asked as annotation
 from drabridge.core.errors import InvalidInput
+from drabridge.core.names import is_explicit
 from drabridge.core.podpatch import JSONPatch, set_annotations, set_entry, set_labels, set_resources
 from drabridge.core.podview import Container, ContainerClaim, PodClaim, PodView
 from drabridge.core.quantity import Quantity
@@ -80,9 +81,15 @@ def _place(new: PodView, old: PodView, entry: PodClaim) -> int | None:
 
 def _changed(new: PodView, container: Container, former: Container, resource: str, quantity: str | None) -> list[str]:
     """What is wrong if `resource` comes back with neither the quantity it was created with nor the stored one."""
-    for present, stored in ((container.requests, former.requests), (container.limits, former.limits)):
-        text = present.get(resource)
-        if text is not None and not _same(text, stored.get(resource)) and not _same(text, quantity):
+    back = [
+        text
+        for present, stored in ((container.requests, former.requests), (container.limits, former.limits))
+        if (text := present.get(resource)) is not None and not _same(text, stored.get(resource))
+    ]
+    if not is_explicit(resource):
+        back = back[:1]  # its limit may be above the request, and says nothing then
+    for text in back:
+        if not _same(text, quantity):
             asked = f"{new.described}: {container.field} was created with {quantity or 'no'} {resource}"
             return [f"{asked} and cannot change to {text}; delete the Pod and create it again"]
     return []

@@ -457,13 +457,16 @@ def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None,
         requests.setdefault(mapping.container, {})[mapping.request] = None
     patch: JSONPatch = []
     for container in pod.containers:
-        quantities = {
-            resource: ("0", "0") if resource in zeros else (None, None)
-            for resource in sorted({*asked.containers.get(container.name, ()), *zeros})
+        quantities: dict[str, tuple[str | None, str | None]] = {
+            # Who asks for none may have written so, and in a way that the API server refuses.
+            name: (container.requests.get(name, "0"), container.limits.get(name, "0"))
+            for name in zeros
         }
+        for name in asked.containers.get(container.name, ()):
+            quantities[name] = ("0", "0") if name in zeros else (None, None)
         others = [claim for claim in container.claims if claim.name != entry]
         ours = [ContainerClaim(entry, name) for name in requests.get(container.name, ())]
-        patch += set_resources(container, quantities, [*others, *ours])
+        patch += set_resources(container, dict(sorted(quantities.items())), [*others, *ours])
     patch += set_entry(pod, entry, claim_name)
     patch += set_labels(pod, {DELIVERY_LABEL: Delivery.REWRITE.value})
     patch += set_annotations(pod, {annotation.ANNOTATION: asked.encode()})
