@@ -52,6 +52,9 @@ Examples:
     drabridge operator --scheduler-names default-scheduler,batch-scheduler
 """
 
+REQUEST_TIMEOUT = 10.0
+"""Seconds. A term of the Lease holder ends only when its last request does, and the next one waits for that."""
+
 Address = tuple[str | None, int]
 
 
@@ -190,7 +193,9 @@ async def _run(options: Options, kubeconfig: Path | None, context: str | None, s
         asyncio.get_running_loop().add_signal_handler(number, leaving.set)
     _log.info("starting", version=version("drabridge"), identity=options.identity, namespace=options.namespace)
     async with (
-        await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client,
+        await Client.connect(
+            kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}", request_timeout=REQUEST_TIMEOUT
+        ) as client,
         AsyncExitStack() as servers,
     ):
         parts = Operator(client, client.credentials, options)

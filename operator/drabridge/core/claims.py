@@ -146,7 +146,12 @@ def next_step(pod: PodView, claim: ClaimView | None, cluster: ClusterView) -> Ne
     if claim is not None:
         return _bind_back(pod, claim)
     if pod.node_name:
-        return Settled()  # it had its claim, or it would have no node; a claim made now would never be allocated
+        # No scheduler looks at it any more, so a claim made now would never be allocated.
+        if pod.phase != "Pending" or pod.conditions.get(CONDITION) == "True":
+            return Settled()
+        return Waiting(
+            Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}, and its claim is gone"
+        )
     try:
         asked = annotation.decode(pod)
     except InvalidInput as error:

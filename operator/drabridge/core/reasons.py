@@ -110,6 +110,9 @@ class Reason(StrEnum):
     SERVING = "Serving"
     """The name is served."""
 
+    NAME_INVALID = "NameInvalid"
+    """The annotation of a DeviceClass is not the name of an extended resource, and is ignored."""
+
     NAME_SHADOWED = "NameShadowed"
     """Another policy serves the same name; the older one wins."""
 
@@ -167,6 +170,7 @@ CURES: Mapping[Reason, str] = {
     Reason.ANNOTATION_INVALID: "delete the Pod and create it again from its original manifest",
     Reason.DEVICE_CLASS_MISSING: "create the DeviceClass; Pods that wait for it go on by themselves",
     Reason.SERVING: "nothing is to be done",
+    Reason.NAME_INVALID: "write a name with a domain, such as example.com/gpu",
     Reason.NAME_SHADOWED: "delete one of the two policies",
     Reason.NAME_COLLISION: "let one DeviceClass declare the name, or name the class in an ExtendedResourcePolicy",
     Reason.GATE_OFF: "set delivery: Auto or Rewrite, or switch the gate on",

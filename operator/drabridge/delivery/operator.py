@@ -14,6 +14,7 @@ from drabridge.core.auto import rewritten
 from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput, Missing, Refused, Unavailable
 from drabridge.delivery.admission import Admission
+from drabridge.delivery.classes import ClassNotices
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
 from drabridge.delivery.pending import PendingPods
@@ -77,6 +78,7 @@ class Operator:
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
+        self.classes = ClassNotices(self.caches, self.recorder)
         self.pending = PendingPods(
             self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
         )
@@ -179,6 +181,7 @@ class Operator:
                     self.policies.queue.run,
                     self.quotas.queue.run,
                     self.pending.run,
+                    self.classes.run,
                     *others,
                 ):
                     tasks.create_task(part(over))

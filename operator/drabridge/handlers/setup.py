@@ -124,6 +124,8 @@ def settings() -> kopf.OperatorSettings:
     result.watching.connect_timeout = 10
     result.networking.request_timeout = 30
     result.networking.connect_timeout = 10
+    # Kopf's own go up to 21 s, for which a watch that met a restarting API server would show nothing.
+    result.networking.error_backoffs = (1, 1, 2, 3, 5, 5, 5, 5, 5, 5)
     return result
 
 
