@@ -189,7 +189,12 @@ STATES: dict[str, tuple[PodView, ClaimView | None, NextStep | type[CreateClaim]]
     ),
     "the Pod is bound, but the claim shows no allocation yet": (stored(TWO, on_node), claim(), Settled()),
     "the result is on the Pod already": (stored(TWO, on_node, bound_back), ALLOCATED, Settled()),
-    "a bound Pod whose claim is gone": (stored(TWO, on_node), None, Settled()),
+    "a bound Pod that runs, and whose claim is gone": (stored(TWO, on_node, phase("Running")), None, Settled()),
+    "a Pod that came with its node's name and has no claim": (
+        stored(TWO, on_node, phase("Pending")),
+        None,
+        Waiting(Reason.NODE_NAME_SET, "Pod team/web: spec.nodeName is node-a, and its claim is gone"),
+    ),
     "a finished Pod": (stored(TWO, phase("Succeeded")), None, Settled()),
     "a failed Pod": (stored(TWO, phase("Failed")), None, Settled()),
     "a finished Pod with a claim": (stored(TWO, on_node, phase("Succeeded")), ALLOCATED, Settled()),
