@@ -91,8 +91,7 @@ async def throughput(cluster: ControlPlane, count: int) -> dict[str, float]:
     started = time.monotonic()
     await create(cluster, count)
     created = time.monotonic() - started
-    while await bound(cluster) < count:
-        await asyncio.sleep(0.05)
+    await wait_for(lambda: bound(cluster), "all Pods to be bound", until=lambda seen: seen >= count, deadline=300)
     took = time.monotonic() - started
     return {
         "pods": count,

@@ -164,7 +164,7 @@ async def test_certificates_and_authority_are_replaced_without_a_restart_and_wit
     install: Install, stack: AsyncExitStack
 ) -> None:
     """An authority of 45 seconds and certificates of 20: two thirds, the overlap, and the next authority signs."""
-    site = await install("--authority-hours=0.0125", f"--certificate-hours={20 / 3600}")
+    site = await install("--authority-hours=0.0125", f"--cert-hours={20 / 3600}")
     gpu = await serve(site, stack)
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/drabridge-webhook-ca"
 

@@ -129,12 +129,18 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             help="Directory with tls.crt and tls.key, as cert-manager mounts it. Default: own certificates.",
         ),
     ] = None,
-    certificate_hours: Annotated[
-        float, typer.Option(envvar=_env("CERTIFICATE_HOURS"), min=0.001, help="Life of own serving certificates.")
+    cert_hours: Annotated[
+        float,
+        typer.Option(envvar=_env("CERT_HOURS"), min=0.001, metavar="<hours>", help="Life of own serving certificates."),
     ] = SERVING_LIFETIME / timedelta(hours=1),
     authority_hours: Annotated[
         float,
-        typer.Option(envvar=_env("AUTHORITY_HOURS"), min=0.001, help="Life of the own authority that signs them."),
+        typer.Option(
+            envvar=_env("AUTHORITY_HOURS"),
+            min=0.001,
+            metavar="<hours>",
+            help="Life of the own authority that signs them.",
+        ),
     ] = AUTHORITY_LIFETIME / timedelta(hours=1),
     strict: Annotated[
         bool,
@@ -180,7 +186,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     authority = timedelta(hours=authority_hours)
     lifetimes = Lifetimes(
         authority=authority,
-        serving=timedelta(hours=certificate_hours),
+        serving=timedelta(hours=cert_hours),
         overlap=min(Lifetimes().overlap, authority / 10),
     )
     serving = Serving(*addresses, tls_dir, lifetimes, strict, leave_after)

@@ -126,11 +126,11 @@ def rotated(authorities: Authorities, now: datetime, lifetime: timedelta, overla
     former one that have ended, or cannot be read, are forgotten.
     """
     current, following = authorities.current, authorities.following
-    former = b"" if _ended(authorities.former, now) else authorities.former
-    if following is None or _ended(following.cert_pem, now):
+    former = b"" if _unusable_now(authorities.former, now) else authorities.former
+    if following is None or _unusable_now(following.cert_pem, now):
         return Authorities(current, issue_ca(now, lifetime) if needs_renewal(current.cert_pem, now) else None, former)
     if now >= x509.load_pem_x509_certificate(following.cert_pem).not_valid_before_utc + SKEW + overlap:
-        return Authorities(following, None, b"" if _ended(current.cert_pem, now) else current.cert_pem)
+        return Authorities(following, None, b"" if _unusable_now(current.cert_pem, now) else current.cert_pem)
     return Authorities(current, following, former)
 
 
@@ -139,7 +139,15 @@ def expiry(cert_pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
-def _ended(cert_pem: bytes, now: datetime) -> bool:
+def has_ended(cert_pem: bytes, now: datetime) -> bool:
+    """Whether a certificate is over; one that cannot be read is not, somebody has to look at it."""
+    try:
+        return expiry(cert_pem) <= now
+    except ValueError:
+        return False
+
+
+def _unusable_now(cert_pem: bytes, now: datetime) -> bool:
     try:
         return expiry(cert_pem) <= now
     except ValueError:

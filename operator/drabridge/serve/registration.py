@@ -55,6 +55,8 @@ class Registration:
     async def look(self) -> None:
         """Compare once, and patch what differs."""
         bundle = await self._certificates.bundle(self._writer)
+        if bundle is None and self._names is None:
+            return  # it is none of our business then, and we have no right to read it
         try:
             configuration = await self._writer.get(MUTATING_WEBHOOK_CONFIGURATIONS, None, CONFIGURATION)
         except Missing:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from drabridge.core.errors import AlreadyExists, DrabridgeError, InvalidInput, Missing
+from drabridge.core.errors import AlreadyExists, Conflict, DrabridgeError, InvalidInput, Missing
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock
@@ -30,6 +30,7 @@ from drabridge.serve.certificates import (
     Authorities,
     Authority,
     expiry,
+    has_ended,
     issue_ca,
     issue_serving,
     needs_renewal,
@@ -141,10 +142,26 @@ class SelfManagedCertificates:
 
     async def _read_or_create(self) -> tuple[Authorities, str]:
         """The authorities and the resourceVersion of their Secret."""
+        now = self._clock.wall()
         try:
-            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            authorities, version = self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
         except Missing:
-            authorities = Authorities(issue_ca(self._clock.wall(), self._lifetimes.authority))
+            return await self._create(Authorities(issue_ca(now, self._lifetimes.authority)))
+        if not has_ended(authorities.current.cert_pem, now):
+            return authorities, version
+        # Nobody was there to rotate it in time. Nothing signed by it is trusted any more, so there is nothing to keep.
+        body = {
+            "metadata": {"resourceVersion": version},
+            "data": _data(Authorities(issue_ca(now, self._lifetimes.authority))),
+        }
+        try:
+            return self._read(
+                await self._client.patch(SECRETS, self._namespace, AUTHORITY_SECRET, body, PatchType.MERGE)
+            )
+        except Conflict:  # another replica was faster
+            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+
+    async def _create(self, authorities: Authorities) -> tuple[Authorities, str]:
         body = {
             "metadata": {"name": AUTHORITY_SECRET, "labels": {"app.kubernetes.io/managed-by": "drabridge"}},
             "type": "Opaque",
