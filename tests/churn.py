@@ -6,16 +6,22 @@ import asyncio
 import random
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from cluster_site import Served, Site, allocation, claim_name, container, pod
+from conftest import GATE_OFF
 from upstream.api import Refused, wait_for
 from upstream.balancer import Balancer
+from upstream.controlplane import ControlPlane
+from upstream.installation import Installation
 from upstream.processes import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
     from upstream.api import Object
     from upstream.installation import Replica
 
@@ -32,6 +38,37 @@ class Gap:
 
     start: float
     end: float
+
+
+@asynccontextmanager
+async def private_site(program: Path, directory: Path, *options: str) -> AsyncIterator[Site]:
+    """A control plane with the gate off, an audit log and a scheduler in no need to wait, and drabridge's manifests.
+
+    No replica runs yet; those to come get `options`.
+    """
+    plane = ControlPlane(program, GATE_OFF, directory=directory, audit=True, qps=1000)
+    try:
+        await plane.start()
+        installation = Installation(plane, options=options)
+        await installation.install()
+        yield Site(plane, installation)
+    finally:
+        await plane.stop()
+
+
+async def kill_in_turn(fleet: Fleet, churn: Churn, kills: int, *, led: bool) -> list[Gap]:
+    """Kill the older replica and start another one, so many times, while the Pods come a share at each kill.
+
+    With `led`, the next kill waits until one leads, and so is that of the leader; without, nobody leads in between.
+    """
+    gaps: list[Gap] = []
+    for number in range(kills):
+        churn.may_come = churn.count * (number + 1) // kills
+        gaps.append(await fleet.kill(fleet.replicas[0]))
+        await fleet.start()
+        if led:
+            await fleet.leader()
+    return gaps
 
 
 class Fleet:
@@ -181,8 +218,8 @@ class Life:
 class Churn:
     """`count` Pods that come and go in one namespace, at most `at_once` at a time, the last `stay` of them to stay.
 
-    Some are deleted at once, some when they have their devices, some end by themselves. One that was missed is deleted
-    once that is reported on it, as its author would.
+    None comes before `may_come` says so. Some are deleted at once, some when they have their devices, some end by
+    themselves. One that was missed is deleted once that is reported on it, as its author would.
     """
 
     site: Site
@@ -192,6 +229,9 @@ class Churn:
     at_once: int
     stay: int
     seed: int = 0
+    may_come: int = 0
+    """How many of the Pods may have come by now; raised from outside, up to `count`."""
+
     lives: dict[str, Life] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -199,7 +239,7 @@ class Churn:
         dice = random.Random(self.seed)
         while True:
             present = {_name(each): each for each in await self._pods()}
-            room = min(self.at_once - len(present), self.count - len(self.lives))
+            room = min(self.at_once - len(present), min(self.may_come, self.count) - len(self.lives))
             await asyncio.gather(
                 *(self._create(f"p{len(self.lives) + each}", dice.randint(1, 2)) for each in range(room))
             )

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from churn import REPORTED_WITHIN, Churn, Fleet, Gap, insist, judge, settled
+from churn import REPORTED_WITHIN, Churn, Fleet, insist, judge, kill_in_turn, private_site, settled
 from cluster_site import Site, allocation, claim_name, container, pod
-from conftest import GATE_OFF
 from upstream.api import wait_for
 from upstream.controlplane import ControlPlane
 from upstream.faultproxy import Fault, FaultProxy
-from upstream.installation import NAMESPACE, REPOSITORY, Installation, Replica
+from upstream.installation import NAMESPACE, REPOSITORY, Replica
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -39,24 +38,17 @@ PODS_A_SECOND = 20
 
 
 @pytest_asyncio.fixture(scope="module")
-async def plane(controlplane_binary: Path, controlplane_directory: Path) -> AsyncIterator[ControlPlane]:
-    plane = ControlPlane(
-        controlplane_binary, GATE_OFF, directory=controlplane_directory / "crashes", audit=True, qps=1000
-    )
-    try:
-        await plane.start()
-        yield plane
-    finally:
-        await plane.stop()
+async def site(controlplane_binary: Path, controlplane_directory: Path) -> AsyncIterator[Site]:
+    """Each test starts the replicas it wants. `missedPods: Recreate` is allowed."""
+    async with private_site(controlplane_binary, controlplane_directory / "crashes", *OPTIONS) as site:
+        await site.cluster.kubectl("apply", "-f", str(RECREATE))
+        yield site
 
 
-@pytest_asyncio.fixture(scope="module")
-async def site(plane: ControlPlane) -> Site:
-    """drabridge's manifests; each test starts the replicas it wants. `missedPods: Recreate` is allowed."""
-    installation = Installation(plane, options=OPTIONS)
-    await installation.install()
-    await plane.kubectl("apply", "-f", str(RECREATE))
-    return Site(plane, installation)
+@pytest.fixture(scope="module")
+def plane(site: Site) -> ControlPlane:
+    assert isinstance(site.cluster, ControlPlane)
+    return site.cluster
 
 
 @pytest_asyncio.fixture
@@ -109,10 +101,7 @@ async def test_replicas_that_are_killed_one_at_a_time_leave_nothing_behind(
     await site.ready(gpu.policy, "Serving")
     churn = Churn(site, ns, gpu, count=60, at_once=14, stay=8)
     going = asyncio.create_task(churn.run())
-    gaps: list[Gap] = []
-    for _ in range(5):
-        gaps.append(await fleet.kill(fleet.replicas[0]))
-        await fleet.start()
+    gaps = await kill_in_turn(fleet, churn, kills=5, led=False)
     await going
     found = await settled(site, ns, gpu.name)
     assert found.missed == []

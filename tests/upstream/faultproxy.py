@@ -71,6 +71,7 @@ STREAMED: Mapping[Fault, tuple[int, str]] = {
     Fault.GONE_IN_STREAM: (410, "Expired"),
     Fault.ERROR_IN_STREAM: (500, "InternalError"),
 }
+OF_WATCHES = frozenset({Fault.GONE, Fault.CUT, *STREAMED})
 
 
 @dataclass(slots=True)
@@ -146,7 +147,7 @@ class FaultProxy:
         return injection
 
     def at_random(self, seed: int, rates: Mapping[Fault, float]) -> None:
-        """Have faults befall any request, each with its own probability (0 to 1), in the order of the mapping."""
+        """Have faults befall any request that they make sense for, each with its own probability (0 to 1)."""
         with self._lock:
             self._random = random.Random(seed)
             self._rates = dict(rates)
@@ -194,7 +195,6 @@ class FaultProxy:
 
     def _fault_for(self, request: web.Request) -> Fault | None:
         target = request.path_qs
-        watch = request.query.get("watch") == "true"
         with self._lock:
             for injection in self._injections:
                 if injection.left and injection.method == request.method and injection.pattern.search(target):
@@ -203,8 +203,7 @@ class FaultProxy:
                     self.hits[injection.fault] += 1
                     return injection.fault
             for fault, rate in self._rates.items():
-                fits = watch if fault in STREAMED or fault is Fault.CUT else fault is not Fault.GONE or watch
-                if fits and self._random.random() < rate:
+                if _makes_sense(fault, request) and self._random.random() < rate:
                     self.hits[fault] += 1
                     return fault
         return None
@@ -223,7 +222,7 @@ class FaultProxy:
             await asyncio.sleep(DELAY_SECONDS)
         task = asyncio.current_task()
         assert task
-        watching = request.query.get("watch") == "true"
+        watching = _is_watch(request)
         if watching:
             self._watches.add(task)
         try:
@@ -266,6 +265,16 @@ class FaultProxy:
             with suppress(ConnectionResetError):
                 await response.write_eof()
             return response
+
+
+def _makes_sense(fault: Fault, request: web.Request) -> bool:
+    if fault is Fault.CONFLICT:
+        return request.method != "GET"
+    return fault not in OF_WATCHES or _is_watch(request)
+
+
+def _is_watch(request: web.Request) -> bool:
+    return request.query.get("watch") == "true"
 
 
 def _status(code: int, reason: str) -> dict[str, object]:
