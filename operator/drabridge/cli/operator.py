@@ -170,7 +170,6 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     ),
 ) -> None:
     """Parse the options and run until SIGTERM or SIGINT."""
-    logs.configure(log_level, log_format)
     name = identity or socket.gethostname()
     options = Options(
         namespace=namespace,
@@ -190,6 +189,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         overlap=min(Lifetimes().overlap, authority / 10),
     )
     serving = Serving(*addresses, tls_dir, lifetimes, strict, leave_after)
+    logs.configure(log_level, log_format)
     uvloop.run(_run(options, kubeconfig, context, serving))
 
 
