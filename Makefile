@@ -13,7 +13,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint verify generate e2e format lock clean
+.PHONY: help setup demo test soak lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -32,6 +32,9 @@ test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage f
 	$(BIN)/pytest -m "not slow" --cov --cov-report=term --cov-fail-under=85
 	@core=$$($(BIN)/coverage report --include='operator/drabridge/core/*' --fail-under=95) || { \
 		echo "$$core"; echo "The core's coverage is below 95 %: see above."; exit 1; }
+
+soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figures (about 10 minutes)
+	$(BIN)/pytest -m slow tests/e2e/test_soak.py
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }

@@ -278,7 +278,7 @@ async def _keep(plane: ControlPlane) -> None:
 async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
     """The cluster that $KUBECONFIG names; it must have what the demo cannot bring along."""
     console.print(f"Using the cluster of {kubeconfig}")
-    cluster = Cluster(kubeconfig=Path(kubeconfig), binary=Path("kubectl"), directory=REPOSITORY / "build")
+    cluster = Cluster(kubeconfig=Path(kubeconfig), kubectl=("kubectl",), directory=REPOSITORY / "build")
     try:
         status, configuration = await cluster.api.request("GET", CONFIGURATION)
         if status != 200 or not configuration["webhooks"][0]["clientConfig"].get("caBundle"):

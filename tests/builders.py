@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jsonpatch
 
+from drabridge.core.caps import Cap, Limit
 from drabridge.core.classmap import NAME_ANNOTATION, ClassMap, ClassView
 from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
 from drabridge.core.podview import PodView
@@ -164,8 +165,8 @@ def cluster(
     plugins: Mapping[str, str] | None = None,
     old_kubelets: tuple[str, ...] = (),
     labels: Mapping[str, str] | None = None,
-    limit_ranges: Mapping[str, str] | None = None,
-    quotas: Mapping[str, str] | None = None,
+    limits: Mapping[str, Limit] | None = None,
+    caps: Mapping[str, Cap] | None = None,
     gate: Gate = Gate.OFF,
     settled: Collection[str] = (),
     schedulers: Collection[str] = ("default-scheduler",),
@@ -178,7 +179,7 @@ def cluster(
         ),
         policies=winners,
         nodes=NodeFacts(plugins or {}, old_kubelets),
-        namespace=NamespaceFacts(labels or {}, limit_ranges or {}, quotas or {}),
+        namespace=NamespaceFacts(labels or {}, limits or {}, caps or {}),
         gate=gate,
         settled=frozenset(settled),
         schedulers=frozenset(schedulers),
@@ -191,8 +192,6 @@ GPU_AND_NIC: Final = cluster(GPU_CLASS, NIC_CLASS)
 
 def patched(raw: dict[str, Any], verdict: Rewrite | LeaveAlone) -> dict[str, Any]:
     """Apply the patch of a verdict as the API server does."""
-    if isinstance(verdict, LeaveAlone):
-        return copy.deepcopy(raw)
     result: dict[str, Any] = jsonpatch.apply_patch(raw, verdict.patch)
     return result
 

@@ -25,7 +25,7 @@ if KUBECONFIG:
     @pytest_asyncio.fixture(scope="session", name="site")
     async def existing_site() -> AsyncIterator[Site]:
         """The cluster that KUBECONFIG names; drabridge and a DRA driver (gpu.example.com) must be installed there."""
-        cluster = Cluster(kubeconfig=Path(KUBECONFIG), binary=Path("kubectl"), directory=Path())
+        cluster = Cluster(kubeconfig=Path(KUBECONFIG), kubectl=("kubectl",), directory=Path())
         yield Site(cluster, None)
         await cluster.close()
 

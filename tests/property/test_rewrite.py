@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import jsonpatch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,15 +23,19 @@ from builders import (
     OTHER_CLAIM,
     cluster,
     patched,
+    pod,
     policy,
+    rewritten,
 )
 from drabridge.core.asked import ANNOTATION, decode
+from drabridge.core.caps import Cap, Limit, Max
 from drabridge.core.claims import CreateClaim, next_step
 from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import Container, ContainerKind, PodView
 from drabridge.core.quantity import Quantity
+from drabridge.core.restore import Restored, restore
 from drabridge.core.rewrite import ClaimNames, Rewrite, decide
 
 Raw = dict[str, Any]
@@ -42,11 +47,14 @@ FPGA = "example.com/fpga"
 EXTENDED = (GPU, NIC, IMPLICIT_GPU, FPGA)
 LABEL = "drabridge.io/delivery"
 
+FOUR = Max(Quantity.parse("4"), "caps")
 CLUSTERS = st.sampled_from(
     [
         GPU_AND_NIC,
         cluster(GPU_CLASS, NIC_CLASS, plugins={NIC: "node-a"}),
-        cluster(GPU_CLASS, policies=[policy(NIC, "missing", name="nic")], quotas={IMPLICIT_GPU: "team"}),
+        cluster(GPU_CLASS, policies=[policy(NIC, "missing", name="nic")], caps={IMPLICIT_GPU: Cap("team", "scopes")}),
+        cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(container_max=FOUR, pod_max=FOUR), NIC: Limit("min", "caps")}),
+        cluster(GPU_CLASS, NIC_CLASS, limits=dict.fromkeys((GPU, NIC, IMPLICIT_GPU, FPGA), Limit())),
     ]
 )
 WHOLE = st.sampled_from(["1", "2", "3", "1000m", "2e0", "0"])
@@ -92,7 +100,8 @@ def pods(draw: st.DrawFn) -> Raw:
         spec["resourceClaims"] = [{"name": name, "resourceClaimName": f"claim-of-{name}"} for name in claims]
     maps = st.sampled_from([None, {}, {"app": "web"}, {"a/b~c": "größe 🚀"}])
     metadata = {"name": "web", "namespace": "team", "labels": draw(maps), "annotations": draw(maps)}
-    return copy.deepcopy({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    made: Raw = json.loads(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    return made  # without two places that are one object, as sampled values are
 
 
 def containers(raw: Raw) -> list[Raw]:
@@ -125,14 +134,15 @@ def pruned(value: Any) -> Any:
     return [pruned(each) for each in value] if isinstance(value, list) else value
 
 
-def without_ours(raw: Raw, verdict: Rewrite, entry: str) -> Raw:
+def without_ours(raw: Raw, verdict: Rewrite, view: ClusterView, entry: str) -> Raw:
     """Take away all that a rewrite may touch."""
     raw = copy.deepcopy(raw)
     for container in containers(raw):
         made = container.get("resources") or {}
-        for name in verdict.asked.containers.get(container["name"], {}):
+        zeros = counted(verdict).keys() & view.namespace.limits.keys()
+        for name in {*verdict.asked.containers.get(container["name"], {}), *zeros}:
             for field in ("requests", "limits"):
-                made.get(field, {}).pop(name, None)
+                (made.get(field) or {}).pop(name, None)
         if entry and made.get("claims"):
             made["claims"] = [each for each in made["claims"] if each["name"] != entry]
     if entry:
@@ -173,13 +183,18 @@ def test_nothing_but_the_served_names_leaves_a_pod_and_nothing_but_ours_is_added
     before = copy.deepcopy(raw)
     verdict, stored = first_call(raw, view)
     assert raw == before
-    assert without_ours(stored, verdict, entry_of(stored)) == without_ours(raw, verdict, "")
+    assert without_ours(stored, verdict, view, entry_of(stored)) == without_ours(raw, verdict, view, "")
     served = {name for names in verdict.asked.containers.values() for name in names}
     assert not served & {ask.resource for ask in PodView.of(stored).extended()}
     for container in containers(stored):
         made = container.get("resources") or {}
-        names = {*made.get("requests", {}), *made.get("limits", {})}
-        assert not names & set(verdict.asked.containers.get(container["name"], {}))
+        for name in served:
+            want = "0" if name in view.namespace.limits else None
+            if name in verdict.asked.containers.get(container["name"], {}):
+                assert (made.get("requests", {}).get(name), made.get("limits", {}).get(name)) == (want, want)
+            elif want:
+                assert name in made["requests"]
+                assert name in made["limits"]
 
 
 @UNHURRIED
@@ -263,6 +278,126 @@ def test_whatever_happens_between_two_calls_the_pod_is_served_the_same(
         assert again.patch == []
 
 
+# --- updates of rewritten Pods
+
+
+def defaulted(raw: Raw) -> Raw:
+    """Default requests from limits, as the API server does before admission sees the Pod."""
+    raw = copy.deepcopy(raw)
+    for container in containers(raw):
+        made = container.get("resources") or {}
+        if made.get("limits"):
+            made["requests"] = {**made["limits"], **(made.get("requests") or {})}
+    return raw
+
+
+def merged(stored: Any, manifest: Any, field: str = "") -> Any:
+    """Lay a manifest over what is stored, as `kubectl apply` does: maps, and lists of these fields by name."""
+    if isinstance(stored, dict) and isinstance(manifest, dict):
+        return {**stored, **{key: merged(stored.get(key), each, key) for key, each in manifest.items()}}
+    if field in {"containers", "initContainers", "resourceClaims"} and stored:
+        wanted = {each["name"]: each for each in manifest}
+        kept = [merged(each, wanted.pop(each["name"])) if each["name"] in wanted else each for each in stored]
+        return [*kept, *wanted.values()]
+    return manifest
+
+
+def applied(stored: Raw, manifest: Raw) -> Raw:
+    return defaulted(merged(stored, pruned(manifest)))
+
+
+def replaced(stored: Raw, manifest: Raw) -> Raw:
+    metadata = {**manifest["metadata"], "uid": stored["metadata"]["uid"], "resourceVersion": "7"}
+    return defaulted({**copy.deepcopy(manifest), "metadata": metadata})
+
+
+UPDATES = st.sampled_from([applied, replaced])
+
+
+def updated(new: Raw, stored: Raw) -> tuple[Restored, Raw]:
+    restored = restore(PodView.of(new), PodView.of(stored))
+    return restored, jsonpatch.apply_patch(new, restored.patch)
+
+
+@st.composite
+def visited(draw: st.DrawFn, stored: Raw) -> Raw:
+    """Let another webhook add a claim of its own, anywhere, to a Pod and to containers whose author uses no claim."""
+    raw = copy.deepcopy(stored)
+    entries = raw["spec"]["resourceClaims"]
+    entries.insert(draw(st.integers(0, len(entries))), {"name": "foreign", "resourceClaimName": "theirs"})
+    for container in containers(raw):
+        claims = (container.get("resources") or {}).get("claims") or []
+        if claims and all(claim.get("request") for claim in claims) and draw(st.booleans()):
+            claims.insert(draw(st.integers(0, len(claims))), {"name": "foreign"})
+    return raw
+
+
+@UNHURRIED
+@given(pods(), CLUSTERS, UPDATES)
+def test_the_original_manifest_changes_nothing_of_a_rewritten_pod(raw: Raw, view: ClusterView, update: Any) -> None:
+    _, stored = first_call(defaulted(raw), view)
+    stored["metadata"]["uid"] = "pod-uid"
+    stored["metadata"]["annotations"]["drabridge.io/allocation"] = "[]"
+    restored, result = updated(update(stored, raw), stored)
+    assert restored.refused == ()
+    assert pruned(result["spec"]) == pruned(stored["spec"])
+    assert result["metadata"]["labels"] == stored["metadata"]["labels"]
+    assert result["metadata"]["annotations"] == stored["metadata"]["annotations"]
+    again, _ = updated(result, stored)
+    assert again == Restored([])
+
+
+@UNHURRIED
+@given(st.data(), pods(), CLUSTERS)
+def test_claims_of_others_outlive_an_apply(data: st.DataObject, raw: Raw, view: ClusterView) -> None:
+    _, stored = first_call(defaulted(raw), view)
+    stored = data.draw(visited(stored))
+    _, result = updated(applied(stored, raw), stored)
+    assert pruned(result["spec"]) == pruned(stored["spec"])
+
+
+@UNHURRIED
+@given(st.data(), pods(), CLUSTERS, UPDATES)
+def test_what_a_user_changes_besides_is_left_to_the_api_server(
+    data: st.DataObject, raw: Raw, view: ClusterView, update: Any
+) -> None:
+    _, stored = first_call(defaulted(raw), view)
+    stored["metadata"]["uid"] = "pod-uid"
+    manifest = copy.deepcopy(raw)
+    index = data.draw(st.integers(0, len(containers(raw)) - 1))
+    containers(manifest)[index]["image"] = "registry.example/app:2"
+    for field in ("labels", "annotations"):
+        manifest["metadata"][field] = {**(manifest["metadata"][field] or {}), "new": "one"}
+    restored, result = updated(update(stored, manifest), stored)
+    assert restored.refused == ()
+    want = copy.deepcopy(stored)
+    containers(want)[index]["image"] = "registry.example/app:2"
+    for field in ("labels", "annotations"):
+        want["metadata"][field]["new"] = "one"
+        assert result["metadata"][field] == want["metadata"][field]
+    assert pruned(result["spec"]) == pruned(want["spec"])
+
+
+@UNHURRIED
+@given(st.data(), pods(), CLUSTERS, UPDATES)
+def test_another_quantity_of_a_served_name_is_refused_in_words(
+    data: st.DataObject, raw: Raw, view: ClusterView, update: Any
+) -> None:
+    verdict, stored = first_call(defaulted(raw), view)
+    stored["metadata"]["uid"] = "pod-uid"
+    name = data.draw(st.sampled_from(sorted(verdict.asked.containers)))
+    resource = data.draw(st.sampled_from(sorted(verdict.asked.containers[name])))
+    manifest = copy.deepcopy(raw)
+    [container] = [each for each in containers(manifest) if each["name"] == name]
+    for field in ("requests", "limits"):
+        container["resources"][field] = {**(container["resources"].get(field) or {}), resource: "17"}
+    new = update(stored, manifest)
+    restored, _ = updated(new, stored)
+    assert restored.patch == []
+    [problem] = restored.refused
+    assert f" {resource} and cannot change to 17; delete the Pod and create it again" in problem
+
+
 # --- arbitrary input
 
 TEXTS = st.one_of(
@@ -293,14 +428,23 @@ def broken(draw: st.DrawFn, value: Raw) -> Raw:
     return value
 
 
-def never_fails(raw: Raw, view: ClusterView) -> None:
+FORMER = pod("web", "team").app(gpu=1, nic=2).app(gpu=1)
+
+
+def never_fails(raw: Raw, view: ClusterView, origin: str | None = None) -> None:
     """Take the Pod through everything; InvalidInput is an answer, and no other exception is."""
     try:
         seen = PodView.of(raw)
     except InvalidInput as error:
         str(error)
         return
+    former = PodView.of(rewritten(FORMER))
+    verdict = decide(seen, view, ClaimNames(OTHER_CLAIM, frozenset({CLAIM}), origin))
+    if isinstance(raw.get("metadata"), dict):  # always, in what an API server sends
+        patched(raw, verdict)
     decide(seen, view, ClaimNames(OTHER_CLAIM))
+    for new, old in ((seen, former), (former, seen)):
+        restore(new, old)
     next_step(seen, None, view)
     try:
         decode(seen)
@@ -335,3 +479,4 @@ def test_any_annotation_is_answered(data: st.DataObject, raw: Raw, view: Cluster
     spoilt = broken(json.loads(annotations[ANNOTATION])).map(json.dumps)
     annotations[ANNOTATION] = data.draw(st.one_of(spoilt, JSON.map(json.dumps), st.text(max_size=20)))
     never_fails(stored, view)
+    never_fails(stored, view, annotations[ANNOTATION])

@@ -15,7 +15,7 @@ from upstream.api import MERGE_PATCH, STRATEGIC_PATCH, Api, Object, Refused, wai
 from upstream.credentials import write_kubeconfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 TOKEN_SECONDS = 24 * 3600
@@ -35,8 +35,8 @@ class Output:
 class Cluster:
     """Any cluster, by an admin kubeconfig; `directory` takes the files made for it. It must be closed."""
 
-    def __init__(self, *, kubeconfig: Path, binary: Path, directory: Path) -> None:
-        self.binary = binary
+    def __init__(self, *, kubeconfig: Path, kubectl: Sequence[str | Path], directory: Path) -> None:
+        self._kubectl = kubectl
         self.directory = directory
         self._kubeconfig = kubeconfig
         self._api: Api | None = None
@@ -86,8 +86,7 @@ class Cluster:
         Raises AssertionError with its words if it fails, unless `check` is off.
         """
         process = await asyncio.create_subprocess_exec(
-            self.binary,
-            "kubectl",
+            *self._kubectl,
             f"--kubeconfig={kubeconfig or self._kubeconfig}",
             f"--cache-dir={self.directory / 'kubectl-cache'}",
             *args,

@@ -59,7 +59,8 @@ class ControlPlane(Cluster):
         extra_args: Mapping[Component, Sequence[str]] | None = None,
     ) -> None:
         directory = directory or Path(tempfile.mkdtemp(prefix="drabridge-"))
-        super().__init__(kubeconfig=directory / "admin.kubeconfig", binary=binary, directory=directory)
+        super().__init__(kubeconfig=directory / "admin.kubeconfig", kubectl=(binary, "kubectl"), directory=directory)
+        self.binary = binary
         self.version = version
         self.logs = directory / "logs"
         self._qps = qps

@@ -20,7 +20,6 @@ from upstream.cluster import Cluster
 from upstream.processes import Process, free_port
 
 REPOSITORY = Path(__file__).parents[2]
-MANIFESTS = REPOSITORY / "manifests" / "overlays" / "default"
 NAMESPACE = "drabridge-system"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/drabridge"
 PROGRAM = Path(sys.executable).with_name("drabridge")
@@ -70,11 +69,15 @@ class Replica:
 class Installation:
     """drabridge in `cluster`. Also `async with`, which installs it, starts one replica and stops all at the end."""
 
-    def __init__(self, cluster: Cluster, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, cluster: Cluster, *, options: tuple[str, ...] = (), overlay: str = "default") -> None:
         self.cluster = cluster
         self.replicas: list[Replica] = []
         self.webhook_port = free_port()
-        self._options = options
+        self.ports: list[int] = []
+        """The webhook's port of each replica."""
+
+        self._options = ("--leave-after=0", *options)
+        self._manifests = REPOSITORY / "manifests" / "overlays" / overlay
 
     async def __aenter__(self) -> Self:
         await self.install()
@@ -91,11 +94,14 @@ class Installation:
 
     async def install(self) -> None:
         """Apply the manifests, and lead the API server to this machine instead of Pods that nobody runs."""
-        await self.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS))
+        await self.cluster.kubectl("apply", "--server-side", "-k", str(self._manifests))
         await self.cluster.kubectl("scale", "deployment/drabridge", "--replicas=0", "-n", NAMESPACE)
         await self.cluster.add_webhook_service(NAMESPACE, "drabridge-webhook", self.webhook_port)
-        port = [{"op": "add", "path": "/webhooks/0/clientConfig/service/port", "value": self.webhook_port}]
-        await self.cluster.api.call("PATCH", CONFIGURATION, port, JSON_PATCH)
+        ports = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": self.webhook_port}
+            for index in range(2)
+        ]
+        await self.cluster.api.call("PATCH", CONFIGURATION, ports, JSON_PATCH)
 
     async def start_replica(self, *options: str, webhook_port: int | None = None) -> Replica:
         """Start another operator process and wait until it is ready. Only one can have the webhook's port."""
@@ -103,6 +109,7 @@ class Installation:
         kubeconfig = await self.cluster.kubeconfig_for(NAMESPACE, "drabridge")
         probe_port = free_port()
         port = webhook_port or (free_port() if self._port_is_used() else self.webhook_port)
+        self.ports.append(port)
         logs = self.cluster.directory / "logs"
         logs.mkdir(exist_ok=True)
         process = Process(

@@ -16,7 +16,7 @@ from drabridge.api.crd import Column, Definition
 from drabridge.api.markers import Atomic, Format, ListMap, Rule
 from drabridge.core import selectors
 from drabridge.core.errors import InvalidInput
-from drabridge.core.policy import Coexistence, Delivery, PolicyView
+from drabridge.core.policy import Coexistence, Delivery, MissedPods, PolicyView
 
 RESOURCE_NAME_MAX = 308
 """The longest extended name: a prefix of 253 characters less the 9 of `requests.`, "/", and 63 (KEP-5004)."""
@@ -176,6 +176,15 @@ class PolicySpec(_Model):
             " can no longer use the plugin's devices.",
         ),
     ] = Coexistence.DEVICE_PLUGIN
+    missed_pods: Annotated[
+        MissedPods,
+        Field(
+            description="What becomes of pending Pods that ask for the resource and were stored while no webhook"
+            " answered, or before the name was served. Report: an event says so. Recreate: those that a controller"
+            " owns are deleted, so that it makes new ones; a Job may count that as a failure. Needs the component"
+            " recreate-missed-pods of the manifests.",
+        ),
+    ] = MissedPods.REPORT
     namespace_selector: Annotated[
         LabelSelector,
         Field(
@@ -297,6 +306,7 @@ class ExtendedResourcePolicy(_Model):
             device_class=self.spec.devices[0].device_class_name,
             delivery=self.spec.delivery,
             coexistence=self.spec.coexistence,
+            missed=self.spec.missed_pods,
             namespaces=self._selector(self.spec.namespace_selector, "spec.namespaceSelector"),
             pods=self._selector(self.spec.pod_selector, "spec.podSelector"),
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import typer
 from rich.console import Console
 
-from drabridge.cli import operator
+from drabridge.cli import drain, operator
 from drabridge.core.errors import DrabridgeError
 
 app = typer.Typer(
@@ -20,10 +20,7 @@ app = typer.Typer(
 )
 app.command("operator", help=operator.HELP)(operator.operator)
 
-
-@app.callback()
-def _verbs() -> None:
-    """Keep `operator` a verb of its own, although it is the only one."""
+app.command("drain", help=drain.HELP)(drain.drain)
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ import ssl
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,12 +28,14 @@ from drabridge.handlers.setup import watch
 from drabridge.kube.client import Client
 from drabridge.kube.lease import Durations
 from drabridge.serve import probes, webhook
+from drabridge.serve.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
+from drabridge.serve.registration import Registration
 from drabridge.serve.tls import (
     Certificates,
+    Lifetimes,
     MountedCertificates,
     SelfManagedCertificates,
     keep_fresh,
-    keep_published,
 )
 
 HELP = """Run the operator: webhook, claims and binding back.
@@ -48,7 +52,23 @@ Examples:
     drabridge operator --scheduler-names default-scheduler,batch-scheduler
 """
 
+REQUEST_TIMEOUT = 10.0
+"""Seconds. A term of the Lease holder ends only when its last request does, and the next one waits for that."""
+
 Address = tuple[str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where and how this replica serves; `leave_after` is in seconds."""
+
+    webhook: Address
+    probe: Address
+    tls_dir: Path | None
+    lifetimes: Lifetimes
+    strict: bool
+    leave_after: float
+
 
 _log = structlog.get_logger(__name__)
 
@@ -109,6 +129,35 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             help="Directory with tls.crt and tls.key, as cert-manager mounts it. Default: own certificates.",
         ),
     ] = None,
+    cert_hours: Annotated[
+        float,
+        typer.Option(envvar=_env("CERT_HOURS"), min=0.001, metavar="<hours>", help="Life of own serving certificates."),
+    ] = SERVING_LIFETIME / timedelta(hours=1),
+    authority_hours: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("AUTHORITY_HOURS"),
+            min=0.001,
+            metavar="<hours>",
+            help="Life of the own authority that signs them.",
+        ),
+    ] = AUTHORITY_LIFETIME / timedelta(hours=1),
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            envvar=_env("STRICT"),
+            help="Keep the webhook's match condition to exactly the served names, for failurePolicy Fail.",
+        ),
+    ] = False,
+    leave_after: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("LEAVE_AFTER"),
+            min=0,
+            help="Seconds for which a replica that ends is unready and still answers.",
+        ),
+    ] = 5.0,
     lease_seconds: Annotated[
         int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
     ] = 15,
@@ -121,7 +170,6 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     ),
 ) -> None:
     """Parse the options and run until SIGTERM or SIGINT."""
-    logs.configure(log_level, log_format)
     name = identity or socket.gethostname()
     options = Options(
         namespace=namespace,
@@ -134,42 +182,63 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         lease=_durations(lease_seconds),
     )
     addresses = (_address(webhook_address, "--webhook-address"), _address(probe_address, "--probe-address"))
-    uvloop.run(_run(options, kubeconfig, context, addresses, tls_dir))
+    authority = timedelta(hours=authority_hours)
+    lifetimes = Lifetimes(
+        authority=authority,
+        serving=timedelta(hours=cert_hours),
+        overlap=min(Lifetimes().overlap, authority / 10),
+    )
+    serving = Serving(*addresses, tls_dir, lifetimes, strict, leave_after)
+    logs.configure(log_level, log_format)
+    uvloop.run(_run(options, kubeconfig, context, serving))
 
 
-async def _run(
-    options: Options,
-    kubeconfig: Path | None,
-    context: str | None,
-    addresses: tuple[Address, Address],
-    tls_dir: Path | None,
-) -> None:
-    stop = asyncio.Event()
+async def _run(options: Options, kubeconfig: Path | None, context: str | None, serving: Serving) -> None:
+    leaving, stop = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, leaving.set)
     _log.info("starting", version=version("drabridge"), identity=options.identity, namespace=options.namespace)
     async with (
-        await Client.connect(kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}") as client,
+        await Client.connect(
+            kubeconfig, context, user_agent=f"drabridge/{version('drabridge')}", request_timeout=REQUEST_TIMEOUT
+        ) as client,
         AsyncExitStack() as servers,
     ):
         parts = Operator(client, client.credentials, options)
         certificates: Certificates = (
-            MountedCertificates(tls_dir) if tls_dir else SelfManagedCertificates(client, options.namespace)
+            MountedCertificates(serving.tls_dir, parts.metrics)
+            if serving.tls_dir
+            else SelfManagedCertificates(client, options.namespace, parts.metrics, serving.lifetimes)
         )
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         answering = asyncio.Event()
 
         def unready() -> str:
+            if leaving.is_set():
+                return "this replica is about to end"
             return parts.unready() or ("" if answering.is_set() else "the webhook does not listen yet")
 
         probe = probes.application(parts.metrics, unready, parts.measure)
-        await _serve(servers, probe, addresses[1], "--probe-address")
-        if await _done(_prepare(parts, certificates, tls), stop):
+        await _serve(servers, probe, serving.probe, "--probe-address")
+        if await _done(_prepare(parts, certificates, tls), leaving):
             hook = webhook.application(parts.admission, parts.metrics)
-            await _serve(servers, hook, addresses[0], "--webhook-address", tls)
+            await _serve(servers, hook, serving.webhook, "--webhook-address", tls)
             answering.set()
-            await _live(parts, certificates, tls, stop)
+            names = parts.rewritten_names if serving.strict else None
+            registration = Registration(certificates, parts.writer, names)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_leave(leaving, stop, serving.leave_after))
+                tasks.create_task(keep_fresh(certificates, tls, stop))
+                await _live(parts, registration, stop)
     _log.info("stopped")
+
+
+async def _leave(leaving: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
+    """Answer on while it gets about that this replica is not ready: API servers send it Pods until then."""
+    await leaving.wait()
+    _log.info("leaving", seconds=seconds)
+    await asyncio.sleep(seconds)
+    stop.set()
 
 
 async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
@@ -195,14 +264,13 @@ async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
     return False
 
 
-async def _live(parts: Operator, certificates: Certificates, tls: ssl.SSLContext, stop: asyncio.Event) -> None:
+async def _live(parts: Operator, registration: Registration, stop: asyncio.Event) -> None:
     """Run all parts until `stop`, or until one fails. Watching ends last: those who write need it until they stop."""
     watching_over = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(parts.follow(stop))
-        tasks.create_task(keep_fresh(certificates, tls, stop))
         tasks.create_task(watch(parts, watching_over))
-        await parts.lead(stop, lambda over: keep_published(certificates, parts.writer, over))
+        await parts.lead(stop, registration.run)
         watching_over.set()
 
 

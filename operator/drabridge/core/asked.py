@@ -63,14 +63,17 @@ class Asked:
 
 
 def decode(pod: PodView) -> Asked | None:
-    """What the annotation of `pod` says; None if there is none.
+    """What the annotation of `pod` says; None if there is none. Raises InvalidInput as `decode_text` does."""
+    text = pod.annotations.get(ANNOTATION)
+    return None if text is None else decode_text(text, pod.described)
+
+
+def decode_text(text: str, described: str) -> Asked:
+    """What the annotation of the object `described` says.
 
     Raises InvalidInput where it cannot be read or says something that the webhook never writes.
     """
-    text = pod.annotations.get(ANNOTATION)
-    if text is None:
-        return None
-    reader = _Reader(pod.described)
+    reader = _Reader(described)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ Until then Pods are rewritten, which works with the gate on as well; so going ba
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drabridge.core.cluster import ClusterView, Gate
@@ -70,6 +71,16 @@ def hindrance_of(name: str, cluster: ClusterView) -> Hindrance | None:
         more = f" and {len(old) - 1} more" if len(old) > 1 else ""
         return Hindrance(Reason.KUBELET_TOO_OLD, f"node {old[0]}{more}")
     return None
+
+
+def rewritten(names: Iterable[str], cluster: ClusterView) -> dict[str, str]:
+    """Resource name -> DeviceClass, for those of `names` whose Pods are rewritten."""
+    served = {}
+    for name in names:
+        mapping = cluster.classes.resolve(name)
+        if mapping and choose(name, cluster).delivery is Delivery.REWRITE:
+            served[name] = mapping.device_class
+    return served
 
 
 def kubelet_is_native(version: str) -> bool:

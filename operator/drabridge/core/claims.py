@@ -19,10 +19,10 @@ from drabridge.core.asked import Asked
 from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
-from drabridge.core.podview import ContainerKind, PodView
+from drabridge.core.podview import Ask, ContainerKind, PodView
 from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, NameAsk, object_to, our_claim
+from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, ANNOTATIONS_MAX, NameAsk, object_to, our_claim
 
 CONDITION = "drabridge.io/DevicesAllocated"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
@@ -111,9 +111,12 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class BindBack:
-    """Write `annotation` and the condition with `message` on the Pod, in one patch of its status."""
+    """Write `annotation` and the condition with `message` on the Pod, in one patch of its status.
 
-    annotation: str
+    None for an annotation that does not fit behind the others; the condition says it all the same.
+    """
+
+    annotation: str | None
     message: str
 
 
@@ -143,7 +146,12 @@ def next_step(pod: PodView, claim: ClaimView | None, cluster: ClusterView) -> Ne
     if claim is not None:
         return _bind_back(pod, claim)
     if pod.node_name:
-        return Settled()  # it had its claim, or it would have no node; a claim made now would never be allocated
+        # No scheduler looks at it any more, so a claim made now would never be allocated.
+        if pod.phase != "Pending" or pod.conditions.get(CONDITION) == "True":
+            return Settled()
+        return Waiting(
+            Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}, and its claim is gone"
+        )
     try:
         asked = annotation.decode(pod)
     except InvalidInput as error:
@@ -159,7 +167,7 @@ def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: Cl
     classes: dict[str, str] = {}
     for resource in sorted({request.resource for request in asked.requests}):
         # Decided afresh: the annotation proves nothing about what is allowed, and policies may have changed.
-        if objection := object_to(pod, NameAsk(resource, (), settled=True), cluster, ALLOWED_RULES):
+        if objection := object_to(pod, _as_asked(pod, asked, resource), cluster, ALLOWED_RULES):
             return Waiting(objection.reason, objection.detail)
         mapping = cluster.classes.resolve(resource)
         if mapping is None or not mapping.present:
@@ -169,6 +177,13 @@ def _create(pod: PodView, entry: str, claim_name: str, asked: Asked, cluster: Cl
     if problem := _counts_differ(pod, asked):
         return Waiting(Reason.ANNOTATION_INVALID, problem)
     return CreateClaim(claim_body(pod, claim_name, asked, classes), asked.devices)
+
+
+def _as_asked(pod: PodView, asked: Asked, resource: str) -> NameAsk:
+    """What the annotation says was asked of one name, for the rules that look at quantities."""
+    quantities = {name: names[resource] for name, names in asked.containers.items() if resource in names}
+    asks = [Ask(each, resource, text, text) for each in pod.containers if (text := quantities.get(each.name))]
+    return NameAsk(resource, tuple(asks), settled=True)
 
 
 def _points_elsewhere(pod: PodView, entry: str, asked: Asked) -> str | None:
@@ -223,6 +238,7 @@ def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]
             "name": name,
             "namespace": pod.namespace,
             "labels": dict(MANAGED_BY),
+            "annotations": {annotation.ANNOTATION: asked.encode()},  # for copies of the Pod that have lost theirs
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
             ],
@@ -247,7 +263,9 @@ def claim_body(pod: PodView, name: str, asked: Asked, classes: Mapping[str, str]
 
 def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     """Not before the Pod has a node: until then the scheduler may take the allocation back."""
-    if not pod.node_name or claim.results is None or ALLOCATION in pod.annotations:
+    if not pod.node_name or claim.results is None:
+        return Settled()
+    if ALLOCATION in pod.annotations or pod.conditions.get(CONDITION) == "True":
         return Settled()
     try:
         asked = annotation.decode(pod)
@@ -258,14 +276,15 @@ def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     names = ", ".join(sorted(shown))
     count = len(claim.results)
     message = f"{count} {'device' if count == 1 else 'devices'} on {pod.node_name}: {names}"
-    return BindBack(allocation_of(claim.results, asked), message[:1024])
+    room = min(ALLOCATION_MAX_BYTES, ANNOTATIONS_MAX - pod.annotation_bytes - len(ALLOCATION))
+    return BindBack(allocation_of(claim.results, asked, room), message[:1024])
 
 
-def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None) -> str:
+def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None, room: int) -> str | None:
     """The allocation as the annotation shows it: a JSON list of container, resource, request, driver, pool, device.
 
-    A request that several containers use is listed for each. If that gets too long for an annotation, each device is
-    listed once, without its containers.
+    A request that several containers use is listed for each. If that takes more than `room` bytes, each device is
+    listed once, without its containers; None if that does not fit either.
     """
     by_request: dict[str, list[DeviceResult]] = {}
     for result in results:
@@ -276,9 +295,10 @@ def allocation_of(results: tuple[DeviceResult, ...], asked: Asked | None) -> str
         for result in by_request.get(mapping.request, ())
     ]
     text = json.dumps(rows, separators=(",", ":"))
-    if rows and len(text) <= ALLOCATION_MAX_BYTES:
+    if rows and len(text) <= room:
         return text
-    return json.dumps([_row(result) for result in results], separators=(",", ":"))
+    text = json.dumps([_row(result) for result in results], separators=(",", ":"))
+    return text if len(text) <= room else None
 
 
 def _row(result: DeviceResult) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from drabridge.core.caps import Cap, Limit
 from drabridge.core.classmap import ClassMap
 from drabridge.core.policy import PolicyView
 
@@ -32,11 +33,11 @@ class NamespaceFacts:
     """What one namespace says."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    limit_ranges: Mapping[str, str] = field(default_factory=dict)
-    """Resource name -> a LimitRange that names it."""
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    """Resource name -> what the LimitRanges say of it."""
 
-    quotas: Mapping[str, str] = field(default_factory=dict)
-    """Resource name -> a ResourceQuota that names it (`requests.<name>`)."""
+    caps: Mapping[str, Cap] = field(default_factory=dict)
+    """Resource name -> a ResourceQuota that names it (`requests.<name>`), and what is wrong with that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,16 @@ class Coexistence(StrEnum):
     """Pods are rewritten all the same; they cannot use the plugin's devices."""
 
 
+class MissedPods(StrEnum):
+    """What becomes of Pods that were stored without passing the webhook (`spec.missedPods`)."""
+
+    REPORT = "Report"
+    """They are told, by an event."""
+
+    RECREATE = "Recreate"
+    """They are deleted while they are pending, if a controller owns them, which makes new ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyView:
     """One ExtendedResourcePolicy. Selectors that are None select everything."""
@@ -48,6 +58,7 @@ class PolicyView:
     coexistence: Coexistence
     namespaces: LabelSelector | None
     pods: LabelSelector | None
+    missed: MissedPods = MissedPods.REPORT
 
     def selects_namespace(self, labels: Mapping[str, str]) -> bool:
         """Whether the policy is meant for a namespace with these labels."""

@@ -41,11 +41,20 @@ class Reason(StrEnum):
     """The policy of the name selects other namespaces or other Pods."""
 
     LIMIT_RANGE = "LimitRangeNamesResource"
-    """A LimitRange of the namespace caps or defaults the name; after a rewrite its cap would be lost, or it would put
-    the name back and refuse every Pod that does not ask for it."""
+    """A LimitRange of the namespace has `min` or `maxLimitRequestRatio` for the name; the API server would refuse a
+    rewritten Pod, which asks for none."""
+
+    LIMIT_EXCEEDED = "LimitRangeExceeded"
+    """A container or the Pod asks for more than a LimitRange of the namespace allows."""
 
     RESOURCE_QUOTA = "ResourceQuotaNamesResource"
-    """A ResourceQuota of the namespace caps the name; a rewritten Pod would no longer be counted."""
+    """A ResourceQuota of the namespace caps the name, and the cap cannot be kept for rewritten Pods, or not yet."""
+
+    QUOTA_KEY_DEAD = "QuotaKeyWithoutEffect"
+    """A ResourceQuota names the resource without `requests.`; Kubernetes counts nothing by such a key."""
+
+    COMPANION_FOREIGN = "CompanionQuotaOfAnotherOwner"
+    """The name of a quota's companion is taken by a ResourceQuota of somebody else."""
 
     NOT_WHOLE = "QuantityNotWhole"
     """Devices are whole; the quantity is not."""
@@ -69,6 +78,9 @@ class Reason(StrEnum):
     MISSED = "MissedByWebhook"
     """The Pod would be rewritten now, but was stored while no webhook answered, before drabridge was installed, or
     before its name was served."""
+
+    RECREATED = "MissedPodRecreated"
+    """The Pod did not pass the webhook, and was deleted so that its controller makes a new one, as the policy says."""
 
     # What becomes of a rewritten Pod.
 
@@ -97,6 +109,9 @@ class Reason(StrEnum):
 
     SERVING = "Serving"
     """The name is served."""
+
+    NAME_INVALID = "NameInvalid"
+    """The annotation of a DeviceClass is not the name of an extended resource, and is ignored."""
 
     NAME_SHADOWED = "NameShadowed"
     """Another policy serves the same name; the older one wins."""
@@ -132,10 +147,13 @@ CURES: Mapping[Reason, str] = {
     Reason.NATIVE: "nothing is to be done",
     Reason.POLICY_OFF: "set another delivery in the name's ExtendedResourcePolicy",
     Reason.NOT_SELECTED: "change namespaceSelector or podSelector of the policy, or the labels",
-    Reason.LIMIT_RANGE: "remove the name from the LimitRange of the namespace",
+    Reason.LIMIT_RANGE: "remove the name from min and maxLimitRequestRatio of the LimitRange",
+    Reason.LIMIT_EXCEEDED: "ask for less, or raise max in the LimitRange",
     Reason.RESOURCE_QUOTA: (
-        "replace the quota on the name by one on <class>.deviceclass.resource.k8s.io/devices, which counts claims"
+        "cap the devices of the name's DeviceClass instead: <class>.deviceclass.resource.k8s.io/devices"
     ),
+    Reason.QUOTA_KEY_DEAD: "write requests.<name> instead",
+    Reason.COMPANION_FOREIGN: "rename that ResourceQuota",
     Reason.NOT_WHOLE: "ask for a whole number of devices",
     Reason.LIMIT_DIFFERS: "set request and limit of the name to the same number",
     Reason.TOO_MANY_DEVICES: "ask for at most 32 devices in all containers together",
@@ -143,6 +161,7 @@ CURES: Mapping[Reason, str] = {
     Reason.INVALID_POD: "correct the field that the API server names",
     Reason.COPY_UNREADABLE: "create the Pod from its original manifest, which names the extended resource",
     Reason.MISSED: "delete the Pod and create it again; a controller that owns it does the second part",
+    Reason.RECREATED: "nothing is to be done",
     Reason.CLAIM_CREATED: "nothing is to be done",
     Reason.DEVICES_ALLOCATED: "nothing is to be done",
     Reason.CLAIM_LATE: "look at the logs of drabridge's leader; the Pod goes on by itself once its claim exists",
@@ -151,6 +170,7 @@ CURES: Mapping[Reason, str] = {
     Reason.ANNOTATION_INVALID: "delete the Pod and create it again from its original manifest",
     Reason.DEVICE_CLASS_MISSING: "create the DeviceClass; Pods that wait for it go on by themselves",
     Reason.SERVING: "nothing is to be done",
+    Reason.NAME_INVALID: "write a name with a domain, such as example.com/gpu",
     Reason.NAME_SHADOWED: "delete one of the two policies",
     Reason.NAME_COLLISION: "let one DeviceClass declare the name, or name the class in an ExtendedResourcePolicy",
     Reason.GATE_OFF: "set delivery: Auto or Rewrite, or switch the gate on",

@@ -10,18 +10,27 @@ calls come to the same end: applying the patch of a second call changes nothing.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from drabridge.core import asked as annotation
 from drabridge.core.asked import Asked, AskedRequest
 from drabridge.core.auto import choose
-from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan
+from drabridge.core.caps import Max
+from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput, quoted
 from drabridge.core.names import is_explicit
-from drabridge.core.podview import Ask, Container, ContainerClaim, ContainerKind, PodClaim, PodView
+from drabridge.core.podpatch import (
+    JSONPatch,
+    remove_annotation,
+    set_annotations,
+    set_entry,
+    set_labels,
+    set_resources,
+)
+from drabridge.core.podview import Ask, ContainerClaim, ContainerKind, PodClaim, PodView
 from drabridge.core.policy import Coexistence, Delivery
 from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import Reason
@@ -47,9 +56,6 @@ OPT_OUT = "drabridge.io/rewrite"
 POD_CLAIM_NAME = "drabridge"
 """Our entry's name in spec.resourceClaims, unless the Pod uses it already."""
 
-JSONPatch = list[dict[str, Any]]
-"""RFC 6902."""
-
 
 @dataclass(frozen=True, slots=True)
 class Objection:
@@ -72,9 +78,10 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class LeaveAlone:
-    """The Pod stays as it is."""
+    """The Pod stays as it is, but for a copy that must not share the devices of its original: `patch`."""
 
     objections: tuple[Objection, ...]
+    patch: JSONPatch = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class ClaimNames:
 
     fresh: str
     taken: frozenset[str] = frozenset()
+    origin: str | None = None
+    """The annotation of the claim whose name the Pod carries: what the original asked for, if the copy lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +109,19 @@ class NameAsk:
 
 def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
     """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2)."""
+    verdict, marked = _decide(pod, cluster, names), our_claim(pod)
+    if isinstance(verdict, LeaveAlone) and marked and marked.claim_name in names.taken and not _opted_out(pod, cluster):
+        # A copy (`kubectl debug --copy-to --same-node`) must not share in silence; who opts out wants it as it is.
+        return replace(verdict, patch=set_entry(pod, marked.name, names.fresh))
+    return verdict
+
+
+def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
     for rule in POD_RULES:
         if objection := rule(pod, cluster):
             return LeaveAlone((objection,))
     marked = our_claim(pod)
-    before = _asked_before(pod, marked is not None)
+    before = _asked_before(pod, names) if marked else None
     if marked and (objection := _unexplained(pod, marked, before)):
         return LeaveAlone((objection,))
     served, left = [], []
@@ -119,14 +136,15 @@ def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | L
             served.append(ask)
     if not served:
         return LeaveAlone(tuple(left))
-    claim = plan(_demands(pod, served), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
+    zeros = frozenset(ask.resource for ask in served) & cluster.namespace.limits.keys()
+    claim = plan(_demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
     asked = _asked(served, claim)
     if objection := _too_many(pod, served, claim) or _no_room(pod, asked):
         return LeaveAlone((*left, objection))
     claim_name = names.fresh
     if marked and marked.claim_name and marked.claim_name not in names.taken:
         claim_name = marked.claim_name
-    return Rewrite(_patch(pod, asked, claim_name, marked), claim_name, asked, tuple(left))
+    return Rewrite(_patch(pod, asked, claim_name, marked, zeros), claim_name, asked, tuple(left))
 
 
 def our_claim(pod: PodView) -> PodClaim | None:
@@ -262,19 +280,36 @@ def _not_whole(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | 
 
 
 def _limit_range(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
-    name = cluster.namespace.limit_ranges.get(ask.resource)
-    if name is None:
+    """Caps that cannot be kept, and Pods above those that can: the API server refuses these as they are."""
+    limit = cluster.namespace.limits.get(ask.resource)
+    if limit is None:
         return None
-    return Objection(Reason.LIMIT_RANGE, f"LimitRange {pod.namespace}/{name} names {ask.resource}", ask.resource)
+    if limit.refuses:
+        where = f"LimitRange {pod.namespace}/{limit.refused_by}"
+        return Objection(Reason.LIMIT_RANGE, f"{where} has {limit.refuses} for {ask.resource}", ask.resource)
+    # The limit is the larger of the two where they may differ, and is held to the cap as well.
+    asks = tuple(replace(each, request=each.limit or each.request) for each in ask.asks)
+    for each in asks:
+        if (cap := limit.container_max) and Quantity.parse(each.request) > cap.quantity:
+            asked = f"{pod.described}: {each.container.field} asks for {each.request} {ask.resource}"
+            return _above(asked, cap, pod, ask.resource)
+    wanted = total(_demands(pod, [replace(ask, asks=asks)]), ask.resource)
+    if (cap := limit.pod_max) and Quantity.parse(str(wanted)) > cap.quantity:
+        return _above(f"{pod.described} asks for {wanted} {ask.resource} in all", cap, pod, ask.resource)
+    return None
+
+
+def _above(asked: str, cap: Max, pod: PodView, resource: str) -> Objection:
+    most = f"more than the max {cap.quantity} of LimitRange {pod.namespace}/{cap.limit_range}"
+    return Objection(Reason.LIMIT_EXCEEDED, f"{asked}, {most}", resource)
 
 
 def _resource_quota(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
-    name = cluster.namespace.quotas.get(ask.resource)
-    if name is None:
+    cap = cluster.namespace.caps.get(ask.resource)
+    if cap is None or not cap.problem:
         return None
-    return Objection(
-        Reason.RESOURCE_QUOTA, f"ResourceQuota {pod.namespace}/{name} names requests.{ask.resource}", ask.resource
-    )
+    detail = f"ResourceQuota {pod.namespace}/{cap.quota} names requests.{ask.resource}, and {cap.problem}"
+    return Objection(Reason.RESOURCE_QUOTA, detail, ask.resource)
 
 
 NameRule = Callable[[PodView, NameAsk, ClusterView], Objection | None]
@@ -307,14 +342,13 @@ def object_to(
 # --- what is asked for
 
 
-def _asked_before(pod: PodView, marked: bool) -> Asked | None:
-    """What an earlier call took off the Pod. An annotation without a claim of ours is not from such a call."""
-    if not marked:
-        return None
-    try:
-        return annotation.decode(pod)
-    except InvalidInput:
-        return None
+def _asked_before(pod: PodView, names: ClaimNames) -> Asked | None:
+    """What an earlier call took off this Pod, or off the one that it is a copy of."""
+    for text in (pod.annotations.get(annotation.ANNOTATION), names.origin):
+        if text is not None:
+            with suppress(InvalidInput):
+                return annotation.decode_text(text, pod.described)
+    return None
 
 
 def _unexplained(pod: PodView, marked: PodClaim, before: Asked | None) -> Objection | None:
@@ -354,7 +388,8 @@ def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
     ]
 
 
-def _demands(pod: PodView, served: list[NameAsk]) -> list[ContainerDemand]:
+def _demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
+    """`zeros` are names that every container will have, so that a later call numbers requests as this one does."""
     counts: dict[int, dict[str, int]] = {}
     for ask in served:
         for each in ask.asks:
@@ -363,7 +398,7 @@ def _demands(pod: PodView, served: list[NameAsk]) -> list[ContainerDemand]:
         ContainerDemand(
             name=container.name,
             short_lived=container.kind is ContainerKind.INIT,
-            keys=tuple(sorted({*container.request_keys, *counts.get(container.index, ())})),
+            keys=tuple(sorted({*container.request_keys, *counts.get(container.index, ()), *zeros})),
             counts=counts.get(container.index, {}),
         )
         for container in pod.containers
@@ -414,39 +449,28 @@ def _no_room(pod: PodView, asked: Asked) -> Objection | None:
 # --- the patch
 
 
-def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None) -> JSONPatch:
+def _patch(pod: PodView, asked: Asked, claim_name: str, marked: PodClaim | None, zeros: frozenset[str]) -> JSONPatch:
+    """The names in `zeros` stay with quantity 0, on every container: a LimitRange looks for them (`core.caps`)."""
     entry = marked.name if marked else _entry_name(pod)
+    requests: dict[str, dict[str, None]] = {}
+    for mapping in asked.mappings:
+        requests.setdefault(mapping.container, {})[mapping.request] = None
     patch: JSONPatch = []
     for container in pod.containers:
-        patch += _strip(container, asked.containers.get(container.name, {}))
-        patch += _point(container, entry, [each.request for each in asked.mappings if each.container == container.name])
-    patch += _entry(pod, entry, claim_name)
-    patch += _metadata("labels", pod.labels, bool(pod.labels), DELIVERY_LABEL, Delivery.REWRITE.value)
-    patch += _metadata("annotations", pod.annotations, pod.has_annotations, annotation.ANNOTATION, asked.encode())
-    if ALLOCATION in pod.annotations:  # of the Pod that this one is a copy of
-        patch.append({"op": "remove", "path": f"/metadata/annotations/{_escape(ALLOCATION)}"})
-    return patch
-
-
-def _strip(container: Container, served: Mapping[str, str]) -> JSONPatch:
-    return [
-        {"op": "remove", "path": f"{container.path}/resources/{field}/{_escape(resource)}"}
-        for field, quantities in (("requests", container.requests), ("limits", container.limits))
-        for resource in sorted(served)
-        if resource in quantities
-    ]
-
-
-def _point(container: Container, entry: str, requests: list[str]) -> JSONPatch:
-    """Let the container have our claim's `requests`; claims of other entries stay."""
-    others = [claim for claim in container.claims if claim.name != entry]
-    wanted = [*others, *(ContainerClaim(entry, request) for request in dict.fromkeys(requests))]
-    if wanted == list(container.claims):
-        return []
-    claims = [{"name": claim.name} | ({"request": claim.request} if claim.request else {}) for claim in wanted]
-    if not container.has_resources:
-        return [{"op": "add", "path": f"{container.path}/resources", "value": {"claims": claims}}]
-    return [{"op": "add", "path": f"{container.path}/resources/claims", "value": claims}]
+        quantities: dict[str, tuple[str | None, str | None]] = {
+            # Who asks for none may have written so, and in a way that the API server refuses.
+            name: (container.requests.get(name, "0"), container.limits.get(name, "0"))
+            for name in zeros
+        }
+        for name in asked.containers.get(container.name, ()):
+            quantities[name] = ("0", "0") if name in zeros else (None, None)
+        others = [claim for claim in container.claims if claim.name != entry]
+        ours = [ContainerClaim(entry, name) for name in requests.get(container.name, ())]
+        patch += set_resources(container, dict(sorted(quantities.items())), [*others, *ours])
+    patch += set_entry(pod, entry, claim_name)
+    patch += set_labels(pod, {DELIVERY_LABEL: Delivery.REWRITE.value})
+    patch += set_annotations(pod, {annotation.ANNOTATION: asked.encode()})
+    return patch + remove_annotation(pod, ALLOCATION)  # of the Pod that this one is a copy of
 
 
 def _entry_name(pod: PodView) -> str:
@@ -458,28 +482,3 @@ def _entry_name(pod: PodView) -> str:
         count += 1
         name = f"{POD_CLAIM_NAME}-{count}"
     return name
-
-
-def _entry(pod: PodView, entry: str, claim_name: str) -> JSONPatch:
-    value = {"name": entry, "resourceClaimName": claim_name}
-    for index, claim in enumerate(pod.resource_claims):
-        if claim.name == entry:
-            if claim.claim_name == claim_name:
-                return []
-            return [{"op": "add", "path": f"/spec/resourceClaims/{index}/resourceClaimName", "value": claim_name}]
-    if pod.resource_claims:
-        return [{"op": "add", "path": "/spec/resourceClaims/-", "value": value}]
-    return [{"op": "add", "path": "/spec/resourceClaims", "value": [value]}]
-
-
-def _metadata(field: str, present: Mapping[str, str], exists: bool, key: str, value: str) -> JSONPatch:
-    if present.get(key) == value:
-        return []
-    if not exists:
-        # The map may be missing or null; adding the whole of it is right for both.
-        return [{"op": "add", "path": f"/metadata/{field}", "value": {key: value}}]
-    return [{"op": "add", "path": f"/metadata/{field}/{_escape(key)}", "value": value}]
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

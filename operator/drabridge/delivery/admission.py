@@ -11,14 +11,16 @@ from typing import Any
 
 import structlog
 
+from drabridge.core.asked import ANNOTATION
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
+from drabridge.core.podpatch import JSONPatch
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import CURES, Reason
+from drabridge.core.restore import restore
 from drabridge.core.rewrite import (
     CLAIM_PREFIX,
     ClaimNames,
-    JSONPatch,
     LeaveAlone,
     Objection,
     Rewrite,
@@ -84,8 +86,17 @@ class Admission:
         except InvalidInput as error:
             return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
         if isinstance(verdict, LeaveAlone):
-            return Answer([], _outcome(verdict), self._warnings(verdict.objections))
+            return Answer(verdict.patch, _outcome(verdict), self._warnings(verdict.objections))
         return Answer(verdict.patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
+
+    def update(self, raw: Mapping[str, Any], old: Mapping[str, Any]) -> Answer:
+        """Decide about an update of a Pod: what is ours on it stays as it is stored."""
+        try:
+            restored = restore(PodView.of(raw), PodView.of(old))
+        except InvalidInput as error:
+            return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
+        outcome = "Restore" if restored.patch else "Unchanged"
+        return Answer(restored.patch, outcome, tuple(f"drabridge: {each}" for each in restored.refused))
 
     async def _cluster(self, pod: PodView) -> ClusterView:
         """The cluster as the caches show it; asked live, but not too often, where they may lag behind the Pod."""
@@ -135,24 +146,22 @@ class Admission:
                 _log.warning("cannot read ahead of the caches", kind=store.resource.kind, error=str(error))
 
     async def _names(self, pod: PodView) -> ClaimNames:
+        """A live read, since the caches may lag: a Pod and its copy may come a moment after each other."""
         marked = our_claim(pod)
         if marked is None or marked.claim_name is None:
             return ClaimNames(self._fresh())
         name = marked.claim_name
-        taken = bool(self._caches.pods.keys_of(f"{pod.namespace}/{name}")) or await self._exists(pod.namespace, name)
-        return ClaimNames(self._fresh(), frozenset({name}) if taken else frozenset())
-
-    async def _exists(self, namespace: str, claim: str) -> bool:
-        if self._caches.claims.get(f"{namespace}/{claim}"):
-            return True
+        taken, origin = bool(self._caches.pods.keys_of(f"{pod.namespace}/{name}")), None
         try:
-            await self._client.get(RESOURCE_CLAIMS, namespace, claim)
+            claim = await self._client.get(RESOURCE_CLAIMS, pod.namespace, name)
+            taken, origin = True, claim["metadata"].get("annotations", {}).get(ANNOTATION)
         except Missing:
-            return False
+            pass
         except DrabridgeError as error:
             # A new name for a Pod that has one already costs nothing: its claim is not made yet.
-            _log.warning("cannot look for a claim", namespace=namespace, claim=claim, error=str(error))
-        return True
+            _log.warning("cannot look for a claim", namespace=pod.namespace, claim=name, error=str(error))
+            taken = True
+        return ClaimNames(self._fresh(), frozenset({name}) if taken else frozenset(), origin)
 
     def _warnings(self, objections: tuple[Objection, ...]) -> tuple[str, ...]:
         """What kubectl shows. Nothing is said where all is as it should be, or where others serve the name."""

@@ -74,6 +74,12 @@ class Metrics:
             "The API server's feature gate DRAExtendedResource: 1 on, 0 off, -1 not known.",
             registry=self.registry,
         )
+        self.certificate_expiry = Gauge(
+            "drabridge_certificate_expiry_timestamp_seconds",
+            "When the webhook's certificate (serving) and its authority end, in Unix time.",
+            ["certificate"],
+            registry=self.registry,
+        )
         self.leader = Gauge("drabridge_leader", "1 in the replica that holds the Lease.", registry=self.registry)
         self.events_dropped = Gauge(
             "drabridge_events_dropped", "Events that were given up since the start.", registry=self.registry

@@ -10,13 +10,16 @@ from typing import Any
 
 import structlog
 
+from drabridge.core.auto import rewritten
 from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput, Missing, Refused, Unavailable
 from drabridge.delivery.admission import Admission
+from drabridge.delivery.classes import ClassNotices
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
 from drabridge.delivery.pending import PendingPods
 from drabridge.delivery.policies import PolicyStatuses
+from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
@@ -74,9 +77,13 @@ class Operator:
         self.recorder = Recorder(self.writer, options.instance)
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
-        self.pending = PendingPods(self.caches, client, self.recorder, self.metrics, interval=options.pending_every)
+        self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
+        self.classes = ClassNotices(self.caches, self.recorder)
+        self.pending = PendingPods(
+            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
+        )
         self.admission = Admission(self.caches, client)
-        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies)
+        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies, self.quotas)
         self.native = NativeWatch(
             self.caches,
             client,
@@ -98,6 +105,12 @@ class Operator:
         """Look at everything again."""
         self.rewrites.wake_waiting()
         self.policies.wake_all()
+        self.quotas.wake_all()
+
+    def rewritten_names(self) -> frozenset[str]:
+        """The names whose Pods are rewritten now."""
+        cluster = self.caches.cluster()
+        return frozenset(rewritten(cluster.classes.names() | cluster.policies.keys(), cluster))
 
     def measure(self) -> None:
         """Bring the gauges up to date."""
@@ -159,10 +172,18 @@ class Operator:
         over = asyncio.Event()
         self.rewrites.wake_all()
         self.policies.wake_all()
+        self.quotas.wake_all()
         recorder = asyncio.create_task(self.recorder.run())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (self.rewrites.queue.run, self.policies.queue.run, self.pending.run, *others):
+                for part in (
+                    self.rewrites.queue.run,
+                    self.policies.queue.run,
+                    self.quotas.queue.run,
+                    self.pending.run,
+                    self.classes.run,
+                    *others,
+                ):
                     tasks.create_task(part(over))
                 await _first(self.elector.wait_lost(), stop.wait())
                 over.set()

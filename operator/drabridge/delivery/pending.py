@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Literal
 
 import structlog
 
-from drabridge.core.errors import DrabridgeError, InvalidInput
+from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, Missing, Refused
 from drabridge.core.podview import PodView
+from drabridge.core.policy import MissedPods
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import DELIVERY_LABEL, ClaimNames, Objection, Rewrite, decide, our_claim
 from drabridge.delivery.metrics import Metrics
@@ -24,6 +26,9 @@ from drabridge.kube.resources import PODS
 
 UNTOLD = frozenset({Reason.NATIVE, Reason.NOT_SERVED, Reason.OPTED_OUT})
 """Nothing is wrong with these as far as we know: somebody else serves the Pod, or its author wants it so."""
+
+NO_NAME = "drabridge-0000000000000000"
+"""For decisions that are not carried out."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,46 +63,72 @@ class PendingPods:
             await self._clock.pause(stop, self._interval)
 
     async def look(self) -> None:
-        """Look once, and record an event on each Pod that is left alone for a reason its author can remove."""
+        """Look once: record an event on each Pod that is left alone for a reason its author can remove."""
         reasons: Counter[Reason] = Counter()
+        for pod in await self._pods():
+            for objection in self._objections(pod):
+                reasons[objection.reason] += 1
+                await self._tell(pod, objection)
+        self._metrics.left_alone.clear()
+        for reason, count in reasons.items():
+            self._metrics.left_alone.labels(reason).set(count)
+
+    async def _pods(self) -> list[PodView]:
+        """Unscheduled Pods that ask for extended resources, or carry the claim of another Pod."""
+        pods = [record.pod for record in self._caches.pods if not record.pod.node_name]
         async for page in self._client.list_pages(
             PODS, field_selector="spec.nodeName=,status.phase=Pending", label_selector=f"!{DELIVERY_LABEL}"
         ):
             for raw in page["items"]:
                 try:
-                    pod = PodView.of(raw)
+                    pods.append(PodView.of(raw))
                 except InvalidInput as error:
                     _log.warning("cannot read a Pod", error=str(error))
-                    continue
-                reasons.update(self._tell(pod))
-        for record in self._caches.pods:
-            if not record.pod.node_name and record.pod.phase == "Pending":
-                reasons.update(self._tell(record.pod))
-        self._metrics.left_alone.clear()
-        for reason, count in reasons.items():
-            self._metrics.left_alone.labels(reason).set(count)
-
-    def _tell(self, pod: PodView) -> list[Reason]:
-        if pod.deleting or not (pod.extended() or _is_bare_copy(pod)):
-            return []
-        objections = self._objections(pod)
-        for each in objections:
-            if each.reason not in UNTOLD:
-                note = f"{each.detail}. Cure: {CURES[each.reason]}."
-                ref = ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)
-                self._recorder.record(ref, each.reason, note, "Warning", "LeaveAlone")
-        return [each.reason for each in objections]
+        return [
+            pod
+            for pod in pods
+            if pod.phase == "Pending" and not pod.deleting and (pod.extended() or _is_bare_copy(pod))
+        ]
 
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
-        verdict = decide(pod, self._caches.cluster(pod.namespace), ClaimNames("drabridge-0000000000000000"))
+        verdict = decide(pod, self._caches.cluster(pod.namespace), ClaimNames(NO_NAME))
         if not isinstance(verdict, Rewrite):
             return verdict.objections
         on_it = {ask.resource for ask in pod.extended()}
-        names = ", ".join(sorted(on_it & {request.resource for request in verdict.asked.requests}))
-        if not names:
-            return verdict.left
-        missed = Objection(Reason.MISSED, f"{pod.described} asks for {names} and did not pass the webhook")
-        return (missed, *verdict.left)
+        missed = sorted(on_it & {request.resource for request in verdict.asked.requests})
+        detail = f"{pod.described} asks for {{}} and did not pass the webhook"
+        if _is_bare_copy(pod):
+            return (Objection(Reason.MISSED, f"{pod.described} is a copy and did not pass the webhook"),)
+        return (*(Objection(Reason.MISSED, detail.format(name), name) for name in missed), *verdict.left)
+
+    async def _tell(self, pod: PodView, objection: Objection) -> None:
+        if objection.reason in UNTOLD:
+            return
+        if objection.reason is Reason.MISSED and self._to_be_recreated(pod, objection):
+            await self._recreate(pod, objection)
+        else:
+            self._record(pod, objection.reason, f"{objection.detail}. Cure: {CURES[objection.reason]}.", "Warning")
+
+    def _to_be_recreated(self, pod: PodView, objection: Objection) -> bool:
+        policy = self._caches.cluster().policies.get(objection.resource or "")
+        return policy is not None and policy.missed is MissedPods.RECREATE and pod.owner is not None
+
+    async def _recreate(self, pod: PodView, objection: Objection) -> None:
+        """Delete the Pod; its controller makes another. The UID keeps that from happening to the new one."""
+        try:
+            await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid)
+        except (Missing, Conflict):
+            return
+        except Refused as error:
+            note = f"{objection.detail}; it cannot be re-created: {error.message}. Cure: install the component"
+            self._record(pod, Reason.MISSED, f"{note} recreate-missed-pods.", "Warning")
+            return
+        self._record(pod, Reason.RECREATED, objection.detail, "Normal")
+        _log.info("missed Pod deleted", pod=pod.key)
+
+    def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"]) -> None:
+        ref = ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)
+        self._recorder.record(ref, reason, note, kind, "LeaveAlone")
 
 
 def _is_bare_copy(pod: PodView) -> bool:

@@ -45,6 +45,22 @@ class _Seen:
     cluster: ClusterView
 
 
+@dataclass(frozen=True, slots=True)
+class _Unanswered:
+    """A write on behalf of the Pod `uid` that may have been done although no answer came, and the event about it."""
+
+    uid: str
+    reason: Literal[Reason.CLAIM_CREATED, Reason.DEVICES_ALLOCATED]
+    note: str
+    action: str
+
+    def shows(self, seen: _Seen) -> bool:
+        """Whether it has been done."""
+        if self.reason is Reason.CLAIM_CREATED:
+            return seen.claim is not None and seen.claim.owner_uid == self.uid
+        return seen.pod.conditions.get(CONDITION) == "True"
+
+
 class Rewrites:
     """The rewritten Pods, each served by what its state asks for next. Keys are namespace/name."""
 
@@ -64,6 +80,7 @@ class Rewrites:
         self._clock = clock
         self._had_claim: dict[str, str] = {}  # Pod key -> UID of the Pod whose claim was there once
         self._waiting: dict[str, Reason] = {}
+        self._unanswered: dict[str, _Unanswered] = {}  # by Pod key
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=16, metrics=metrics.of_queue("rewrite"))
 
     def wake_waiting(self) -> None:
@@ -82,6 +99,7 @@ class Rewrites:
         if seen is None:
             self._forget(key)
             return
+        self._tell_what_was_done(seen)
         await self._apply(seen, next_step(seen.pod, seen.claim, seen.cluster))
 
     async def _gather(self, key: str) -> _Seen | None:
@@ -126,12 +144,25 @@ class Rewrites:
         else:
             self._record(pod, waiting.reason, cure_of(waiting), "Warning", "Wait")
 
+    def _tell_what_was_done(self, seen: _Seen) -> None:
+        """Record the event of a write whose answer was lost, once what it wrote shows."""
+        unanswered = self._unanswered.pop(seen.pod.key, None)
+        if unanswered is None or unanswered.uid != seen.pod.uid:
+            return
+        if unanswered.shows(seen):
+            self._record(seen.pod, unanswered.reason, unanswered.note, "Normal", unanswered.action)
+        else:
+            self._unanswered[seen.pod.key] = unanswered
+
     async def _create(self, pod: PodView, step: CreateClaim) -> None:
         name = step.body["metadata"]["name"]
+        done = f"ResourceClaim {name} asks for {step.devices} {'device' if step.devices == 1 else 'devices'}"
+        unanswered = _Unanswered(pod.uid, Reason.CLAIM_CREATED, done, "CreateClaim")
         try:
             created = await self._client.create(RESOURCE_CLAIMS, pod.namespace, step.body)
         except AlreadyExists:
             # Ours, from before a restart or a lost answer, or somebody else's: look at it and decide again.
+            self._unanswered[pod.key] = unanswered
             self._caches.claims.seen(await self._client.get(RESOURCE_CLAIMS, pod.namespace, name))
             self.queue.wake(pod.key)
             return
@@ -143,6 +174,7 @@ class Rewrites:
             raise
         except Unavailable as error:
             self._metrics.claims.labels("unavailable").inc()
+            self._unanswered[pod.key] = unanswered
             self._note(pod.key, Reason.CLAIM_LATE)
             if self._age(pod) > LATE_AFTER:
                 note = f"ResourceClaim {name}: {error}. Cure: {CURES[Reason.CLAIM_LATE]}."
@@ -152,8 +184,7 @@ class Rewrites:
         self._had_claim[pod.key] = pod.uid
         self._metrics.claims.labels("created").inc()
         self._metrics.claim_seconds.observe(self._age(pod))
-        note = f"ResourceClaim {name} asks for {step.devices} {'device' if step.devices == 1 else 'devices'}"
-        self._record(pod, Reason.CLAIM_CREATED, note, "Normal", "CreateClaim")
+        self._record(pod, Reason.CLAIM_CREATED, done, "Normal", "CreateClaim")
         _log.info("claim created", pod=pod.key, claim=name, devices=step.devices)
 
     async def _bind_back(self, pod: PodView, step: BindBack) -> None:
@@ -166,7 +197,10 @@ class Rewrites:
             "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         body = {
-            "metadata": {"uid": pod.uid, "annotations": {ALLOCATION: step.annotation}},
+            "metadata": {
+                "uid": pod.uid,
+                **({"annotations": {ALLOCATION: step.annotation}} if step.annotation is not None else {}),
+            },
             "status": {"conditions": [condition]},
         }
         try:
@@ -175,6 +209,9 @@ class Rewrites:
             )
         except Missing:
             return
+        except Unavailable:
+            self._unanswered[pod.key] = _Unanswered(pod.uid, Reason.DEVICES_ALLOCATED, step.message, "BindBack")
+            raise
         self._caches.pods.seen(raw)
         self._metrics.bound_back.inc()
         self._record(pod, Reason.DEVICES_ALLOCATED, step.message, "Normal", "BindBack")
@@ -190,6 +227,7 @@ class Rewrites:
     def _forget(self, key: str) -> None:
         self._had_claim.pop(key, None)
         self._waiting.pop(key, None)
+        self._unanswered.pop(key, None)
 
     def measure(self) -> None:
         """Bring the gauges up to date."""

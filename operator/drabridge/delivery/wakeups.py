@@ -13,6 +13,7 @@ import structlog
 
 from drabridge.core.errors import DrabridgeError
 from drabridge.delivery.policies import PolicyStatuses
+from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
 from drabridge.kube.caches import Caches, Change, Store
 from drabridge.kube.client import Client
@@ -28,17 +29,26 @@ class Wakeups:
     """Takes in watch events, and finds the deletions that watches did not tell of."""
 
     def __init__(
-        self, caches: Caches, client: Client, rewrites: Rewrites, policies: PolicyStatuses, *, clock: Clock = SYSTEM
+        self,
+        caches: Caches,
+        client: Client,
+        rewrites: Rewrites,
+        policies: PolicyStatuses,
+        quotas: CompanionQuotas,
+        *,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._caches = caches
         self._client = client
         self._rewrites = rewrites
         self._policies = policies
+        self._quotas = quotas
         self._clock = clock
         self._relisted = False
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
+            caches.quotas: self._quota_changed,
         }
 
     def seen(self, store: Store[Any], event: Mapping[str, Any]) -> None:
@@ -77,8 +87,10 @@ class Wakeups:
         if after:
             after(change)
         else:
-            # Classes, policies, namespaces, caps, nodes: whoever waits may have waited for this.
+            # Classes, policies, namespaces, limits, nodes: whoever waits may have waited for this.
             self._rewrites.wake_waiting()
+            if store in {self._caches.classes, self._caches.policies, self._caches.nodes}:
+                self._quotas.wake_all()  # which names are rewritten may be another matter now
         self._policies.wake_all()
 
     def _pod_changed(self, change: Change[Any]) -> None:
@@ -87,3 +99,9 @@ class Wakeups:
     def _claim_changed(self, change: Change[Any]) -> None:
         for key in self._caches.pods.keys_of(change.key):
             self._rewrites.queue.wake(key)
+
+    def _quota_changed(self, change: Change[Any]) -> None:
+        """A cap was raised, or something was given back: what was refused may be granted now."""
+        if quota := change.after or change.before:
+            self._quotas.wake(quota)
+        self._rewrites.wake_waiting()

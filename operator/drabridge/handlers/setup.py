@@ -18,6 +18,7 @@ import kopf
 import structlog
 import uvloop
 
+from drabridge.core.errors import Bug
 from drabridge.core.rewrite import DELIVERY_LABEL
 from drabridge.delivery.operator import Operator
 from drabridge.kube.caches import Caches, Store
@@ -70,17 +71,61 @@ async def login(memo: Inbox, **_: Any) -> kopf.ConnectionInfo:
     )
 
 
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Keeps no copy of objects to compare with. Kopf would make one of each object at each event, for change handlers.
+
+    Storing is refused outright: no object gets an annotation of Kopf's from us.
+    """
+
+    def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
+        """Nothing of the object is looked at."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        """Nothing was stored."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Refuse."""
+        raise Bug("Kopf wants to write its own state on an object")
+
+
+class NoProgress(kopf.ProgressStorage):
+    """Keeps no progress of handlers, which event handlers have none of."""
+
+    def fetch(self, *, key: object, body: kopf.Body) -> None:
+        """Nothing was stored."""
+
+    def store(self, *, key: object, record: object, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Refuse."""
+        raise Bug("Kopf wants to write its own state on an object")
+
+    def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Nothing was stored."""
+
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
+        """Nothing was stored."""
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        """Nothing was stored."""
+        return essence
+
+
 def settings() -> kopf.OperatorSettings:
     """Settings under which Kopf only watches."""
     result = kopf.OperatorSettings()
     result.scanning.disabled = True
     result.posting.enabled = False
+    result.persistence.diffbase_storage = NoDiffBase()
+    result.persistence.progress_storage = NoProgress()
     result.watching.label_selectors["pods"] = DELIVERY_LABEL
     result.watching.chunk_size = 500
     result.watching.server_timeout = 300
     result.watching.connect_timeout = 10
     result.networking.request_timeout = 30
     result.networking.connect_timeout = 10
+    # Kopf's own go up to 21 s, for which a watch that met a restarting API server would show nothing.
+    result.networking.error_backoffs = (1, 1, 2, 3, 5, 5, 5, 5, 5, 5)
     return result
 
 

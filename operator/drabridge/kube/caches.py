@@ -7,16 +7,16 @@ lists again when the API server has forgotten a watch's place, and then tells no
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.core.asked import Asked, decode
-from drabridge.core.auto import kubelet_is_native
+from drabridge.core.auto import kubelet_is_native, rewritten
+from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
 from drabridge.core.claims import ClaimView
 from drabridge.core.classmap import ClassMap, ClassView
 from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
@@ -148,8 +148,9 @@ class Store(Generic[View]):
     def _read(self, raw: Raw) -> View | None:
         try:
             return self._view(raw)
-        except InvalidInput as error:
-            _log.warning("cannot read an object", error=str(error))
+        except (InvalidInput, AttributeError, KeyError, TypeError, ValueError) as error:
+            # One odd object, which a schema should have refused, must not keep us from all the others.
+            _log.warning("cannot read an object", kind=self.resource.kind, key=key_of(raw), error=repr(error))
             return None
 
 
@@ -214,29 +215,6 @@ class NamespaceView:
 
 
 @dataclass(frozen=True, slots=True)
-class CapsView:
-    """A LimitRange or ResourceQuota: the extended resource names that it names."""
-
-    namespace: str
-    name: str
-    names: frozenset[str]
-
-    @classmethod
-    def of_limit_range(cls, raw: Raw) -> CapsView:
-        """Read a LimitRange: every field of it may name resources."""
-        fields = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-        # The API server stores one without limits, and shows them as null.
-        named = {name for item in raw["spec"].get("limits") or () for field in fields for name in item.get(field) or ()}
-        return cls(raw["metadata"]["namespace"], raw["metadata"]["name"], frozenset(filter(is_extended, named)))
-
-    @classmethod
-    def of_quota(cls, raw: Raw) -> CapsView:
-        """Read a ResourceQuota: extended resources are capped as `requests.<name>` and in no other way."""
-        named = {key.removeprefix("requests.") for key in raw["spec"].get("hard") or () if key.startswith("requests.")}
-        return cls(raw["metadata"]["namespace"], raw["metadata"]["name"], frozenset(filter(is_extended, named)))
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyRecord:
     """An ExtendedResourcePolicy and the status it shows."""
 
@@ -261,8 +239,8 @@ class Caches:
         self.policies = Store(resources.EXTENDED_RESOURCE_POLICIES, PolicyRecord.of)
         self.nodes = Store(resources.NODES, NodeView.of)
         self.namespaces = Store(resources.NAMESPACES, NamespaceView.of)
-        self.limit_ranges = Store(resources.LIMIT_RANGES, CapsView.of_limit_range)
-        self.quotas = Store(resources.RESOURCE_QUOTAS, CapsView.of_quota)
+        self.limit_ranges = Store(resources.LIMIT_RANGES, LimitRangeView.of, index=lambda view: view.namespace)
+        self.quotas = Store(resources.RESOURCE_QUOTAS, QuotaView.of, index=lambda view: view.namespace)
         self.gate = Gate.UNKNOWN
         self.settled: frozenset[str] = frozenset()
         self.synced = False
@@ -319,15 +297,21 @@ class Caches:
 
     def cluster(self, namespace: str = "") -> ClusterView:
         """The cluster as the decision about a Pod of `namespace` needs it."""
-        return ClusterView(
+        cluster = ClusterView(
             classes=self._keep("classes", self._class_map, self.classes, self.policies),
             policies=self._policies(),
             nodes=self._keep("nodes", self._node_facts, self.nodes),
-            namespace=self._namespace_facts(namespace),
+            namespace=NamespaceFacts(),
             gate=self.gate,
             settled=self.settled,
             schedulers=self._schedulers,
         )
+        return replace(cluster, namespace=self._namespace_facts(namespace, cluster)) if namespace else cluster
+
+    def in_namespace(self, store: Store[View], namespace: str) -> list[View]:
+        """The views of a store that is indexed by namespace."""
+        views = (store.get(key) for key in store.keys_of(namespace))
+        return [view for view in views if view is not None]
 
     def usage(self) -> Usages:
         """What is in use, by resource name and delivery."""
@@ -372,17 +356,15 @@ class Caches:
                 plugins[name] = min(node.name, plugins.get(name, node.name))
         return NodeFacts(plugins, tuple(sorted(node.name for node in self.nodes if node.old_kubelet)))
 
-    def _namespace_facts(self, namespace: str) -> NamespaceFacts:
-        limits = self._keep("limit_ranges", lambda: _named(self.limit_ranges), self.limit_ranges)
-        quotas = self._keep("quotas", lambda: _named(self.quotas), self.quotas)
+    def _namespace_facts(self, namespace: str, cluster: ClusterView) -> NamespaceFacts:
+        limits: dict[str, Limit] = {}
+        for limit_range in self.in_namespace(self.limit_ranges, namespace):
+            for name, limit in limit_range.limits.items():
+                limits[name] = stricter(limits[name], limit) if name in limits else limit
+        quotas = self.in_namespace(self.quotas, namespace)
         view = self.namespaces.get(namespace)
-        return NamespaceFacts(view.labels if view else {}, limits.get(namespace, {}), quotas.get(namespace, {}))
-
-
-def _named(caps: Iterable[CapsView]) -> dict[str, dict[str, str]]:
-    """Namespace -> resource name -> the object that names it."""
-    named: dict[str, dict[str, str]] = defaultdict(dict)
-    for each in caps:
-        for name in each.names:
-            named[each.namespace].setdefault(name, each.name)
-    return dict(named)
+        return NamespaceFacts(
+            view.labels if view else {},
+            limits,
+            caps_of(quotas, rewritten({name for quota in quotas for name in quota.capped}, cluster)),
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
-from drabridge.core.errors import AlreadyExists, Unavailable
+from drabridge.core.errors import AlreadyExists, Conflict, Unavailable
 from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.resources import EVENTS
 
@@ -30,7 +30,7 @@ REMEMBERED = 10_000
 """Events that are remembered in order not to be sent again."""
 
 RETRIES = (1.0, 2.0, 0.0)
-"""Seconds to wait after each try to send an Event that found no API server; so many tries are made."""
+"""Seconds to wait after each try to send an Event that may get through later; so many tries are made."""
 
 _log = structlog.get_logger(__name__)
 
@@ -146,7 +146,7 @@ class Recorder:
                 await self._client.create(EVENTS, event.namespace, event.body)
             except AlreadyExists:
                 return
-            except Unavailable as error:
+            except (Conflict, Unavailable) as error:  # quotas on Events conflict with each other
                 problem = str(error)
                 await self._clock.pause(asyncio.Event(), wait)
             except Exception as error:  # a namespace that is going away, a lost Lease: an Event is not worth more

@@ -1,8 +1,7 @@
 """Certificates for the admission webhook where nobody else issues them: an authority of our own and what it signs.
 
 Pure issuance: no files, no Secrets, no clock. Where the authority is kept and how the API server learns of it
-(`caBundle`) is the caller's business. Rotation without a gap: put the new authority's certificate behind the old one
-in the bundle (PEM certificates, one after the other), wait until every API server has it, then sign with the new one.
+(`caBundle`) is the caller's business.
 """
 
 from collections.abc import Sequence
@@ -99,6 +98,60 @@ def needs_renewal(cert_pem: bytes, now: datetime) -> bool:
         return True
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not start <= now < start + (end - start) * 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """The authority that signs, the one that will, and the certificate of the one that did until lately.
+
+    All three are trusted, so that certificates of the old and the new one are, whichever a replica still has.
+    """
+
+    current: Authority
+    following: Authority | None = None
+    former: bytes = b""
+
+    @property
+    def bundle(self) -> bytes:
+        """What API servers are to trust: PEM certificates, one after the other, each on lines of its own."""
+        following = self.following.cert_pem if self.following else b""
+        return b"".join(each.strip() + b"\n" for each in (self.current.cert_pem, following, self.former) if each)
+
+
+def rotated(authorities: Authorities, now: datetime, lifetime: timedelta, overlap: timedelta) -> Authorities:
+    """What the authorities should be at `now`; the same if nothing is to be done.
+
+    After two thirds of its life an authority gets a follower, which is only trusted at first. It signs when it has been
+    trusted for `overlap`; by then every API server knows it. The former one is trusted until it ends. A follower and a
+    former one that have ended, or cannot be read, are forgotten.
+    """
+    current, following = authorities.current, authorities.following
+    former = b"" if _unusable_now(authorities.former, now) else authorities.former
+    if following is None or _unusable_now(following.cert_pem, now):
+        return Authorities(current, issue_ca(now, lifetime) if needs_renewal(current.cert_pem, now) else None, former)
+    if now >= x509.load_pem_x509_certificate(following.cert_pem).not_valid_before_utc + SKEW + overlap:
+        return Authorities(following, None, b"" if _unusable_now(current.cert_pem, now) else current.cert_pem)
+    return Authorities(current, following, former)
+
+
+def expiry(cert_pem: bytes) -> datetime:
+    """When a certificate ends, aware, in UTC."""
+    return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
+
+
+def has_ended(cert_pem: bytes, now: datetime) -> bool:
+    """Whether a certificate is over; one that cannot be read is not, somebody has to look at it."""
+    try:
+        return expiry(cert_pem) <= now
+    except ValueError:
+        return False
+
+
+def _unusable_now(cert_pem: bytes, now: datetime) -> bool:
+    try:
+        return expiry(cert_pem) <= now
+    except ValueError:
+        return True
 
 
 def _certificate(

@@ -1,8 +1,8 @@
-"""Where the webhook's certificate comes from, and how the API server learns whom to trust.
+"""Where the webhook's certificate comes from.
 
 Mounted: a directory with tls.crt and tls.key, as cert-manager's Secret; somebody else fills in caBundle.
-Self-managed: an authority of our own in a Secret that all replicas share, created by whichever comes first; each
-replica signs its own certificate with it, and the Lease holder writes it into the webhook configuration.
+Self-managed: authorities of our own in a Secret that all replicas share, created by whichever comes first. Each replica
+signs its own certificate with the current one; the Lease holder replaces authorities that grow old.
 """
 
 from __future__ import annotations
@@ -12,19 +12,32 @@ import base64
 import ssl
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
-from drabridge.core.errors import AlreadyExists, DrabridgeError, InvalidInput, Missing
+from drabridge.core.errors import AlreadyExists, Conflict, DrabridgeError, InvalidInput, Missing
+from drabridge.delivery.metrics import Metrics
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock
-from drabridge.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS
-from drabridge.serve.certificates import Authority, issue_ca, issue_serving, needs_renewal
+from drabridge.kube.resources import SECRETS
+from drabridge.serve.certificates import (
+    AUTHORITY_LIFETIME,
+    SERVING_LIFETIME,
+    Authorities,
+    Authority,
+    expiry,
+    has_ended,
+    issue_ca,
+    issue_serving,
+    needs_renewal,
+    rotated,
+)
 
 AUTHORITY_SECRET = "drabridge-webhook-ca"  # noqa: S105 - the name of a Secret, not one
-WEBHOOK_CONFIGURATION = "drabridge"
 SERVICE = "drabridge-webhook"
 LOOK_EVERY = 10.0
 CURE = "delete it; it is made anew"
@@ -38,15 +51,16 @@ class Certificates(Protocol):
     async def refresh(self, context: ssl.SSLContext) -> None:
         """Load the certificate into the context if there is a new one. New connections use it at once."""
 
-    async def publish(self, writer: Client) -> None:
-        """Tell the API server whom to trust, if that is our business. For the Lease holder."""
+    async def bundle(self, writer: Client) -> bytes | None:
+        """What API servers are to trust, after replacing what is too old; None where that is not our business."""
 
 
 class MountedCertificates:
     """tls.crt and tls.key in a directory, read again when they change."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, metrics: Metrics) -> None:
         self._directory = directory
+        self._metrics = metrics
         self._loaded: tuple[bytes, bytes] | None = None
 
     async def refresh(self, context: ssl.SSLContext) -> None:
@@ -57,84 +71,128 @@ class MountedCertificates:
             if pair != self._loaded:
                 _load(context, *pair)
                 self._loaded = pair
+                self._metrics.certificate_expiry.labels("serving").set(expiry(pair[0]).timestamp())
                 _log.info("certificate loaded", directory=str(self._directory))
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ssl.SSLError, ValueError) as error:
             raise InvalidInput(
                 str(self._directory), "", f"tls.crt and tls.key cannot be loaded: {error}", "check the mounted Secret"
             ) from error
 
-    async def publish(self, writer: Client) -> None:
-        """Nothing: cert-manager's cainjector, or whoever mounts the files, does that."""
+    async def bundle(self, writer: Client) -> bytes | None:  # noqa: ARG002 - the other source writes
+        """None: cert-manager's cainjector, or whoever mounts the files, does that."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long certificates of ours hold, and how long a new authority is trusted before it signs."""
+
+    authority: timedelta = AUTHORITY_LIFETIME
+    serving: timedelta = SERVING_LIFETIME
+    overlap: timedelta = timedelta(minutes=5)
 
 
 class SelfManagedCertificates:
-    """An authority in the Secret `drabridge-webhook-ca`, and a certificate of 90 days signed with it."""
+    """Authorities in the Secret `drabridge-webhook-ca`, and a certificate signed with the current one."""
 
-    def __init__(self, client: Client, namespace: str, *, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        metrics: Metrics,
+        lifetimes: Lifetimes | None = None,
+        *,
+        clock: Clock = SYSTEM,
+    ) -> None:
         self._client = client
         self._namespace = namespace
+        self._metrics = metrics
+        self._lifetimes = lifetimes or Lifetimes()
         self._clock = clock
         self._authority: Authority | None = None
         self._serving: bytes | None = None
 
     async def refresh(self, context: ssl.SSLContext) -> None:
         """Sign a new certificate if the authority is another or two thirds of the present one's life are over."""
-        authority = await self._read_or_create()
+        authority = (await self._read_or_create())[0].current
         now = self._clock.wall()
         if authority == self._authority and self._serving and not needs_renewal(self._serving, now):
             return
         names = [f"{SERVICE}.{self._namespace}.svc", f"{SERVICE}.{self._namespace}.svc.cluster.local"]
         try:
-            serving = issue_serving(authority, names, now)
+            serving = issue_serving(authority, names, now, self._lifetimes.serving)
         except InvalidInput as error:
             field = {"certificate": "data['ca.crt']", "private key": "data['ca.key']"}[error.path]
             raise InvalidInput(_described(self._namespace), field, error.problem, CURE) from error
         _load(context, serving.cert_pem, serving.key_pem)
         self._authority, self._serving = authority, serving.cert_pem
+        self._metrics.certificate_expiry.labels("serving").set(serving.not_after.timestamp())
+        self._metrics.certificate_expiry.labels("authority").set(expiry(authority.cert_pem).timestamp())
         _log.info("certificate issued", names=names, not_after=serving.not_after.isoformat())
 
-    async def publish(self, writer: Client) -> None:
-        """Write our authority into each webhook of our configuration that has another one."""
-        if self._authority is None:
-            return
-        bundle = base64.b64encode(self._authority.cert_pem).decode()
-        try:
-            configuration = await self._client.get(MUTATING_WEBHOOK_CONFIGURATIONS, None, WEBHOOK_CONFIGURATION)
-        except Missing:
-            _log.warning("no webhook configuration, no Pod is rewritten", name=WEBHOOK_CONFIGURATION)
-            return
-        patch = [
-            # The test keeps us from writing into another webhook, should the list change in between.
-            operation
-            for index, webhook in enumerate(configuration.get("webhooks", ()))
-            if webhook["clientConfig"].get("caBundle") != bundle
-            for operation in (
-                {"op": "test", "path": f"/webhooks/{index}/name", "value": webhook["name"]},
-                {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle},
-            )
-        ]
-        if patch:
-            await writer.patch(MUTATING_WEBHOOK_CONFIGURATIONS, None, WEBHOOK_CONFIGURATION, patch, PatchType.JSON)
-            _log.info("caBundle written", name=WEBHOOK_CONFIGURATION)
+    async def bundle(self, writer: Client) -> bytes | None:
+        """Bring the authorities up to date. Conditional on what was read, so that two holders cannot both rotate."""
+        authorities, version = await self._read_or_create()
+        wanted = rotated(authorities, self._clock.wall(), self._lifetimes.authority, self._lifetimes.overlap)
+        if wanted != authorities:
+            body = {"metadata": {"resourceVersion": version}, "data": _data(wanted)}
+            await writer.patch(SECRETS, self._namespace, AUTHORITY_SECRET, body, PatchType.MERGE)
+            _log.info("authorities rotated", following=wanted.following is not None, former=bool(wanted.former))
+        return wanted.bundle
 
-    async def _read_or_create(self) -> Authority:
+    async def _read_or_create(self) -> tuple[Authorities, str]:
+        """The authorities and the resourceVersion of their Secret."""
+        now = self._clock.wall()
         try:
-            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET), self._namespace)
+            authorities, version = self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
         except Missing:
-            authority = issue_ca(self._clock.wall())
+            return await self._create(Authorities(issue_ca(now, self._lifetimes.authority)))
+        if not has_ended(authorities.current.cert_pem, now):
+            return authorities, version
+        # Nobody was there to rotate it in time. Nothing signed by it is trusted any more, so there is nothing to keep.
+        body = {
+            "metadata": {"resourceVersion": version},
+            "data": _data(Authorities(issue_ca(now, self._lifetimes.authority))),
+        }
+        try:
+            return self._read(
+                await self._client.patch(SECRETS, self._namespace, AUTHORITY_SECRET, body, PatchType.MERGE)
+            )
+        except Conflict:  # another replica was faster
+            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+
+    async def _create(self, authorities: Authorities) -> tuple[Authorities, str]:
         body = {
             "metadata": {"name": AUTHORITY_SECRET, "labels": {"app.kubernetes.io/managed-by": "drabridge"}},
             "type": "Opaque",
-            "data": {
-                "ca.crt": base64.b64encode(authority.cert_pem).decode(),
-                "ca.key": base64.b64encode(authority.key_pem).decode(),
-            },
+            "data": {key: value for key, value in _data(authorities).items() if value},
         }
         try:
-            await self._client.create(SECRETS, self._namespace, body)
+            return self._read(await self._client.create(SECRETS, self._namespace, body))
         except AlreadyExists:  # another replica was faster
-            return _authority_of(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET), self._namespace)
-        return authority
+            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+
+    def _read(self, secret: Mapping[str, Any]) -> tuple[Authorities, str]:
+        try:
+            data = {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items() if value}
+            following = Authority(data["following.crt"], data["following.key"]) if "following.crt" in data else None
+            current = Authority(data["ca.crt"], data["ca.key"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(_described(self._namespace), "data", "has no ca.crt and ca.key", CURE) from error
+        return Authorities(current, following, data.get("former.crt", b"")), str(secret["metadata"]["resourceVersion"])
+
+
+def _data(authorities: Authorities) -> dict[str, str | None]:
+    """The Secret's data; None removes a key in a merge patch."""
+    following = authorities.following
+    values = {
+        "ca.crt": authorities.current.cert_pem,
+        "ca.key": authorities.current.key_pem,
+        "following.crt": following.cert_pem if following else b"",
+        "following.key": following.key_pem if following else b"",
+        "former.crt": authorities.former,
+    }
+    return {key: base64.b64encode(value).decode() if value else None for key, value in values.items()}
 
 
 def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
@@ -153,13 +211,6 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
             each.load_cert_chain(cert, key, password="")
 
 
-def _authority_of(secret: Mapping[str, Any], namespace: str) -> Authority:
-    try:
-        return Authority(base64.b64decode(secret["data"]["ca.crt"]), base64.b64decode(secret["data"]["ca.key"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(_described(namespace), "data", "has no ca.crt and ca.key", CURE) from error
-
-
 def _described(namespace: str) -> str:
     return f"Secret {namespace}/{AUTHORITY_SECRET}"
 
@@ -172,13 +223,3 @@ async def keep_fresh(certificates: Certificates, context: ssl.SSLContext, stop: 
             await certificates.refresh(context)
         except DrabridgeError as error:
             _log.warning("the certificate was not renewed", error=str(error))
-
-
-async def keep_published(certificates: Certificates, writer: Client, stop: asyncio.Event) -> None:
-    """Publish every ten seconds until `stop` is set: applying the manifests again must not undo it for long."""
-    while not stop.is_set():
-        try:
-            await certificates.publish(writer)
-        except DrabridgeError as error:
-            _log.warning("caBundle was not written", error=str(error))
-        await SYSTEM.pause(stop, LOOK_EVERY)

@@ -64,13 +64,17 @@ class _Mutate:
         return web.json_response(_response(review["uid"], answer))
 
     async def _answer(self, review: Mapping[str, Any]) -> Answer:
-        pod = review.get("object")
-        if review.get("operation") != "CREATE" or _kind(review) != ("", "Pod") or not isinstance(pod, dict):
+        pod, old = review.get("object"), review.get("oldObject")
+        if _kind(review) != ("", "Pod") or not isinstance(pod, dict):
             return Answer([], "NotAPod")
         namespace = str(review.get("namespace") or "default")
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
-                return await self._admission.review(pod, namespace)
+                if review.get("operation") == "UPDATE" and isinstance(old, dict):
+                    return self._admission.update(pod, old)
+                if review.get("operation") == "CREATE":
+                    return await self._admission.review(pod, namespace)
+            return Answer([], "NotAPod")
         except TimeoutError:
             _log.warning("no answer in time, the Pod is left alone", namespace=namespace)
             return Answer([], "Timeout", ("drabridge: no decision in time, the Pod is left as it is",))

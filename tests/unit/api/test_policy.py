@@ -7,7 +7,7 @@ import pytest
 
 from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.core.errors import InvalidInput
-from drabridge.core.policy import Coexistence, Delivery
+from drabridge.core.policy import Coexistence, Delivery, MissedPods
 
 
 def raw(**spec: Any) -> dict[str, Any]:
@@ -34,6 +34,11 @@ def test_a_policy_with_the_least_said_has_the_defaults_of_the_crd() -> None:
     assert view.selects_namespace({"team": "a"})
 
 
+def test_missed_pods_are_reported_unless_the_policy_says_otherwise() -> None:
+    assert ExtendedResourcePolicy.parse(raw()).view().missed is MissedPods.REPORT
+    assert ExtendedResourcePolicy.parse(raw(missedPods="Recreate")).view().missed is MissedPods.RECREATE
+
+
 def test_selectors_select_as_elsewhere_in_kubernetes() -> None:
     selector = {
         "matchLabels": {"team": "a"},
@@ -50,7 +55,7 @@ def test_selectors_select_as_elsewhere_in_kubernetes() -> None:
 
 
 def test_fields_of_a_newer_crd_are_ignored() -> None:
-    policy = raw(missedPods="Recreate", rollout={"percent": 25})
+    policy = raw(strategy="Pack", rollout={"percent": 25})
     policy["spec"]["devices"][0]["selectors"] = [{"cel": {"expression": "true"}}]
     assert ExtendedResourcePolicy.parse(policy) == ExtendedResourcePolicy.parse(raw())
 
@@ -62,6 +67,7 @@ def test_a_status_of_another_version_does_not_stop_the_policy() -> None:
 
 BROKEN: dict[str, tuple[tuple[str | int, ...], Any, str, str]] = {
     "a delivery of a newer version": (("spec", "delivery"), "Bind", "spec.delivery", "'Auto', 'Rewrite', 'Native' or"),
+    "another fate of missed Pods": (("spec", "missedPods"), "Delete", "spec.missedPods", "'Report' or 'Recreate'"),
     "a number as resource name": (("spec", "resourceName"), 7, "spec.resourceName", "string"),
     "a resource name beyond the limit": (("spec", "resourceName"), "a/" + "b" * 400, "spec.resourceName", "308"),
     "a boolean that YAML made of Off": (("spec", "delivery"), False, "spec.delivery", "'Auto', 'Rewrite', 'Native' or"),

@@ -23,8 +23,10 @@ from builders import (
     rewritten,
 )
 from drabridge.core.asked import ANNOTATION, Asked, AskedRequest, decode
+from drabridge.core.caps import Cap, Limit, Max
 from drabridge.core.claims import (
     ALLOCATION_MAX_BYTES,
+    CONDITION,
     SPECIAL_CLAIM,
     BindBack,
     ClaimView,
@@ -41,8 +43,9 @@ from drabridge.core.claimspec import RequestMapping
 from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Delivery
-from drabridge.core.rewrite import ALLOCATION
+from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
+from drabridge.core.rewrite import ALLOCATION, ANNOTATIONS_MAX
 
 Raw = dict[str, Any]
 UID = "pod-uid"
@@ -122,6 +125,7 @@ BODY: Raw = {
         "name": CLAIM,
         "namespace": "team",
         "labels": {"app.kubernetes.io/managed-by": "drabridge"},
+        "annotations": {ANNOTATION: stored().annotations[ANNOTATION]},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": UID, "controller": True}],
     },
     "spec": {
@@ -185,7 +189,12 @@ STATES: dict[str, tuple[PodView, ClaimView | None, NextStep | type[CreateClaim]]
     ),
     "the Pod is bound, but the claim shows no allocation yet": (stored(TWO, on_node), claim(), Settled()),
     "the result is on the Pod already": (stored(TWO, on_node, bound_back), ALLOCATED, Settled()),
-    "a bound Pod whose claim is gone": (stored(TWO, on_node), None, Settled()),
+    "a bound Pod that runs, and whose claim is gone": (stored(TWO, on_node, phase("Running")), None, Settled()),
+    "a Pod that came with its node's name and has no claim": (
+        stored(TWO, on_node, phase("Pending")),
+        None,
+        Waiting(Reason.NODE_NAME_SET, "Pod team/web: spec.nodeName is node-a, and its claim is gone"),
+    ),
     "a finished Pod": (stored(TWO, phase("Succeeded")), None, Settled()),
     "a failed Pod": (stored(TWO, phase("Failed")), None, Settled()),
     "a finished Pod with a claim": (stored(TWO, on_node, phase("Succeeded")), ALLOCATED, Settled()),
@@ -234,6 +243,9 @@ def test_the_next_step_follows_from_what_the_api_server_shows(
 # --- what was allowed at admission and is not any more
 
 
+ONE = Max(Quantity.parse("1"), "caps")
+
+
 def gpu_policy(labels: dict[str, str] | None = None, *classes: Raw, **spec: Any) -> ClusterView:
     return cluster(*(classes or (GPU_CLASS, NIC_CLASS)), policies=[policy(**spec)], labels=labels)
 
@@ -269,15 +281,25 @@ REFUSED: dict[str, tuple[ClusterView, Reason, str]] = {
         Reason.NOT_SELECTED,
         "ExtendedResourcePolicy gpu: spec.podSelector does not select the Pod",
     ),
-    "a LimitRange came": (
-        cluster(GPU_CLASS, NIC_CLASS, limit_ranges={NIC: "caps"}),
+    "a LimitRange came that refuses the Pod": (
+        cluster(GPU_CLASS, NIC_CLASS, limits={NIC: Limit("min", "caps")}),
         Reason.LIMIT_RANGE,
-        "LimitRange team/caps names example.com/nic",
+        "LimitRange team/caps has min for example.com/nic",
     ),
-    "a ResourceQuota came": (
-        cluster(GPU_CLASS, NIC_CLASS, quotas={GPU: "caps"}),
+    "a LimitRange came with less for a container": (
+        cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(container_max=ONE)}),
+        Reason.LIMIT_EXCEEDED,
+        "Pod team/web: spec.containers[0] asks for 2 example.com/gpu, more than the max 1 of LimitRange team/caps",
+    ),
+    "a LimitRange came with less for a Pod": (
+        cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(pod_max=ONE)}),
+        Reason.LIMIT_EXCEEDED,
+        "Pod team/web asks for 2 example.com/gpu in all, more than the max 1 of LimitRange team/caps",
+    ),
+    "a ResourceQuota came whose cap cannot be kept": (
+        cluster(GPU_CLASS, NIC_CLASS, caps={GPU: Cap("caps", "it has scopes")}),
         Reason.RESOURCE_QUOTA,
-        "ResourceQuota team/caps names requests.example.com/gpu",
+        "ResourceQuota team/caps names requests.example.com/gpu, and it has scopes",
     ),
 }
 
@@ -299,6 +321,12 @@ STILL_ALLOWED: dict[str, ClusterView] = {
     "a device plugin came": cluster(GPU_CLASS, NIC_CLASS, plugins={GPU: "n"}),
     "native delivery would serve it now": cluster(GPU_CLASS, NIC_CLASS, gate=Gate.ON, settled=[GPU, NIC]),
     "the scheduler is not listed any more": cluster(GPU_CLASS, NIC_CLASS, schedulers=[]),
+    "a LimitRange came that leaves room": cluster(
+        GPU_CLASS,
+        NIC_CLASS,
+        limits={GPU: Limit(container_max=Max(Quantity.parse("2"), "caps"), pod_max=Max(Quantity.parse("2"), "caps"))},
+    ),
+    "a ResourceQuota came whose cap is in force": cluster(GPU_CLASS, NIC_CLASS, caps={GPU: Cap("caps")}),
 }
 
 
@@ -367,6 +395,34 @@ def test_an_annotation_that_names_another_resource_is_held_to_the_rules_of_that(
     assert step.reason is Reason.NOT_SELECTED
 
 
+CAPS: dict[str, tuple[ClusterView, Reason]] = {
+    "a LimitRange's max for a container": (
+        cluster(GPU_CLASS, limits={GPU: Limit(container_max=Max(Quantity.parse("4"), "caps"))}),
+        Reason.LIMIT_EXCEEDED,
+    ),
+    "a LimitRange's max for a Pod": (
+        cluster(GPU_CLASS, limits={GPU: Limit(pod_max=Max(Quantity.parse("7"), "caps"))}),
+        Reason.LIMIT_EXCEEDED,
+    ),
+    "a quota that is not in force yet": (
+        cluster(GPU_CLASS, caps={GPU: Cap("q", "no companion")}),
+        Reason.RESOURCE_QUOTA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("view", "reason"), CAPS.values(), ids=CAPS)
+def test_caps_are_held_against_an_annotation_that_no_webhook_wrote(view: ClusterView, reason: Reason) -> None:
+    """A Pod that comes with claim, annotation and label of its author's own making was not capped at admission."""
+    name = "container-0-request-0"
+    forged = annotated(containers={"c0": {GPU: "8"}}, requests=[request(name, 8)])
+    view_of_pod = stored(pod("web", "team").meta(uid=UID).app(gpu=1), forged)
+    assert isinstance(next_step(view_of_pod, None, cluster(GPU_CLASS)), CreateClaim)
+    step = next_step(view_of_pod, None, view)
+    assert isinstance(step, Waiting)
+    assert step.reason is reason
+
+
 def test_the_pods_name_for_its_claim_counts() -> None:
     def another(raw: Raw) -> None:
         raw["spec"]["resourceClaims"][0]["resourceClaimName"] = OTHER_CLAIM
@@ -401,6 +457,7 @@ PLAIN = [
 def test_the_allocation_is_bound_back_by_container_as_upstream_orders_them() -> None:
     step = next_step(stored(TWO, on_node), ALLOCATED, GPU_AND_NIC)
     assert isinstance(step, BindBack)
+    assert step.annotation is not None
     assert json.loads(step.annotation) == ROWS
     assert step.message == "3 devices on node-a: gpu-0, gpu-1, nic-0"
 
@@ -417,6 +474,7 @@ def test_the_message_is_cut_at_what_a_condition_may_hold() -> None:
     step = next_step(stored(TWO, on_node), claim(*devices), GPU_AND_NIC)
     assert isinstance(step, BindBack)
     assert len(step.message) == 1024
+    assert step.annotation is not None
     assert len(json.loads(step.annotation)) == 64
 
 
@@ -424,13 +482,16 @@ def test_the_message_is_cut_at_what_a_condition_may_hold() -> None:
 def test_devices_are_shown_without_containers_if_the_annotation_is_gone(edit: Callable[[Raw], None]) -> None:
     step = next_step(stored(TWO, on_node, edit), ALLOCATED, GPU_AND_NIC)
     assert isinstance(step, BindBack)
+    assert step.annotation is not None
     assert json.loads(step.annotation) == PLAIN
 
 
 def test_mappings_that_fit_no_result_do_not_hide_the_devices() -> None:
     assert ALLOCATED.results
     asked = Asked({}, (AskedRequest("other", GPU, 1),), (RequestMapping("c0", GPU, "other"),))
-    assert json.loads(allocation_of(ALLOCATED.results, asked)) == PLAIN
+    text = allocation_of(ALLOCATED.results, asked, ALLOCATION_MAX_BYTES)
+    assert text is not None
+    assert json.loads(text) == PLAIN
 
 
 def test_a_list_that_is_too_long_for_an_annotation_shows_each_device_once() -> None:
@@ -442,11 +503,52 @@ def test_a_list_that_is_too_long_for_an_annotation_shows_each_device_once() -> N
     assert asked
     [request] = asked.requests
     results = tuple(DeviceResult(request.name, "d" * 63, "p" * 253, f"{i:063}") for i in range(32))
-    text = allocation_of(results, asked)
+    text = allocation_of(results, asked, ALLOCATION_MAX_BYTES)
+    assert text is not None
     assert len(text) <= ALLOCATION_MAX_BYTES
     assert [each["device"] for each in json.loads(text)] == [f"{i:063}" for i in range(32)]
     short = tuple(DeviceResult(request.name, "d", "p", f"{i}") for i in range(3))
-    assert len(json.loads(allocation_of(short, asked))) == 64 * 3
+    text = allocation_of(short, asked, ALLOCATION_MAX_BYTES)
+    assert text is not None
+    assert len(json.loads(text)) == 64 * 3
+
+
+def full_but(room: int) -> Callable[[Raw], None]:
+    """Fill the annotations up, but for so many bytes of a value of ours."""
+
+    def edit(raw: Raw) -> None:
+        annotations = raw["metadata"]["annotations"]
+        used = sum(len(text.encode()) for pair in annotations.items() for text in pair)
+        annotations["ä"] = "x" * (ANNOTATIONS_MAX - used - len(ALLOCATION) - room - 2)  # ä has two bytes
+
+    return edit
+
+
+LONG, SHORT = (json.dumps(rows, separators=(",", ":")) for rows in (ROWS, PLAIN))
+ROOM: dict[str, tuple[int, str | None]] = {
+    "room for all": (len(LONG), LONG),
+    "a byte too little for the containers": (len(LONG) - 1, SHORT),
+    "room for the devices alone": (len(SHORT), SHORT),
+    "a byte too little for the devices": (len(SHORT) - 1, None),
+    "no room at all": (-2000, None),
+}
+
+
+@pytest.mark.parametrize(("room", "want"), ROOM.values(), ids=ROOM)
+def test_the_allocation_takes_no_more_than_other_annotations_leave(room: int, want: str | None) -> None:
+    step = next_step(stored(TWO, on_node, full_but(room)), ALLOCATED, GPU_AND_NIC)
+    assert step == BindBack(want, "3 devices on node-a: gpu-0, gpu-1, nic-0")
+
+
+CONDITIONS: dict[str, tuple[str, type[NextStep]]] = {"True": ("True", Settled), "False": ("False", BindBack)}
+
+
+@pytest.mark.parametrize(("status", "want"), CONDITIONS.values(), ids=CONDITIONS)
+def test_a_pod_without_room_for_the_annotation_is_settled_by_its_condition(status: str, want: type[NextStep]) -> None:
+    def condition(raw: Raw) -> None:
+        raw["status"] = {"conditions": [{"type": CONDITION, "status": status}]}
+
+    assert isinstance(next_step(stored(TWO, on_node, full_but(0), condition), ALLOCATED, GPU_AND_NIC), want)
 
 
 # --- how a claim is read

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from builders import (
@@ -26,10 +27,12 @@ from builders import (
 )
 from drabridge.core import asked as annotation
 from drabridge.core.asked import Asked, AskedRequest
+from drabridge.core.caps import Cap, Limit, Max
 from drabridge.core.claimspec import RequestMapping
 from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Coexistence, Delivery
+from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import Reason
 from drabridge.core.rewrite import (
     ANNOTATIONS_MAX,
@@ -95,8 +98,13 @@ def crowd(containers: int, builder: PodBuilder | None = None, *, gpu: int = 0, n
     return builder.with_spec(initContainers=[*pod().init(gpu=gpu, nic=nic).spec["initContainers"]] * containers)
 
 
+def most(quantity: int | str, limit_range: str = "caps") -> Max:
+    return Max(Quantity.parse(str(quantity)), limit_range)
+
+
 ONE = pod().app(gpu=1)
-FIELD = "Pod default/web: spec.containers[0].resources.requests['example.com/gpu']"
+CONTAINER = "Pod default/web: spec.containers[0]"
+FIELD = f"{CONTAINER}.resources.requests['example.com/gpu']"
 
 LEFT: dict[str, Left] = {
     "the picture of a static Pod": Left(
@@ -229,17 +237,48 @@ LEFT: dict[str, Left] = {
     "a request below its limit": Left(
         written({GPU: "1"}, {GPU: "2"}), Reason.LIMIT_DIFFERS, f"{FIELD} is 1, its limit 2"
     ),
-    "a LimitRange that names the resource": Left(
+    "a LimitRange with a min, which zero would not satisfy": Left(
         ONE,
         Reason.LIMIT_RANGE,
-        "LimitRange default/caps names example.com/gpu",
-        cluster=cluster(GPU_CLASS, limit_ranges={GPU: "caps"}),
+        "LimitRange default/caps has min for example.com/gpu",
+        cluster=cluster(GPU_CLASS, limits={GPU: Limit("min", "caps", most(4))}),
     ),
-    "a ResourceQuota that names the resource": Left(
+    "a LimitRange with a ratio of limit to request": Left(
+        ONE,
+        Reason.LIMIT_RANGE,
+        "LimitRange default/caps has maxLimitRequestRatio for example.com/gpu",
+        cluster=cluster(GPU_CLASS, limits={GPU: Limit("maxLimitRequestRatio", "caps")}),
+    ),
+    "a container above its max": Left(
+        pod().init(gpu=2).app(gpu=3),
+        Reason.LIMIT_EXCEEDED,
+        f"{CONTAINER} asks for 3 example.com/gpu, more than the max 2 of LimitRange default/caps",
+        cluster=cluster(GPU_CLASS, limits={GPU: Limit(container_max=most(2))}),
+    ),
+    "an implicit name whose limit is above the max": Left(
+        written({IMPLICIT_GPU: "1"}, {IMPLICIT_GPU: "3"}),
+        Reason.LIMIT_EXCEEDED,
+        f"{CONTAINER} asks for 3 {IMPLICIT_GPU}, more than the max 2 of LimitRange default/caps",
+        IMPLICIT_GPU,
+        cluster(GPU_CLASS, limits={IMPLICIT_GPU: Limit(container_max=most(2))}),
+    ),
+    "a Pod above its max": Left(
+        pod().init(gpu=4).sidecar(gpu=1).app(gpu=2).app(gpu=2),
+        Reason.LIMIT_EXCEEDED,
+        "Pod default/web asks for 5 example.com/gpu in all, more than the max 4 of LimitRange default/caps",
+        cluster=cluster(GPU_CLASS, limits={GPU: Limit(container_max=most(4), pod_max=most(4))}),
+    ),
+    "a Pod above a max that is not whole": Left(
+        pod().app(gpu=2),
+        Reason.LIMIT_EXCEEDED,
+        "Pod default/web asks for 2 example.com/gpu in all, more than the max 1500m of LimitRange default/caps",
+        cluster=cluster(GPU_CLASS, limits={GPU: Limit(pod_max=most("1500m"))}),
+    ),
+    "a ResourceQuota whose cap cannot be kept": Left(
         ONE,
         Reason.RESOURCE_QUOTA,
-        "ResourceQuota default/team names requests.example.com/gpu",
-        cluster=cluster(GPU_CLASS, quotas={GPU: "team"}),
+        "ResourceQuota default/team names requests.example.com/gpu, and it has scopes",
+        cluster=cluster(GPU_CLASS, caps={GPU: Cap("team", "it has scopes")}),
     ),
     "more devices than a claim holds": Left(
         pod().app(gpu=20).app(gpu=12, nic=1),
@@ -306,7 +345,7 @@ def test_the_first_rule_that_objects_to_a_pod_is_the_one_shown(first: int) -> No
 
 
 BAD, UNEQUAL = written({GPU: "x"}), written({GPU: "1"}, {GPU: "2"})
-CAPPED: dict[str, Any] = {"limit_ranges": {GPU: "caps"}, "quotas": {GPU: "team"}}
+CAPPED: dict[str, Any] = {"limits": {GPU: Limit("min", "caps")}, "caps": {GPU: Cap("team", "it has scopes")}}
 PLUGIN: dict[str, Any] = {**CAPPED, "plugins": {GPU: "node-a"}}
 NAME_ORDER: dict[str, tuple[PodBuilder, ClusterView, Reason]] = {
     "not served before a device plugin": (BAD, cluster(**PLUGIN), Reason.NOT_SERVED),
@@ -340,7 +379,7 @@ NAME_ORDER: dict[str, tuple[PodBuilder, ClusterView, Reason]] = {
     "a LimitRange before a quota": (ONE, cluster(GPU_CLASS, **CAPPED), Reason.LIMIT_RANGE),
     "caps before the number of devices": (
         pod().app(gpu=33),
-        cluster(GPU_CLASS, quotas={GPU: "team"}),
+        cluster(GPU_CLASS, caps={GPU: Cap("team", "it has scopes")}),
         Reason.RESOURCE_QUOTA,
     ),
 }
@@ -363,7 +402,20 @@ NOT_LEFT: dict[str, tuple[PodBuilder, ClusterView]] = {
         gpu_policy(coexistence=Coexistence.REWRITE, plugins={GPU: "node-a"}),
     ),
     "a policy whose class is missing: the Pod waits for it": (ONE, cluster(policies=[policy(device_class="gone")])),
-    "caps of other names": (ONE, cluster(GPU_CLASS, limit_ranges={NIC: "a"}, quotas={NIC: "b"}, plugins={NIC: "n"})),
+    "caps of other names": (
+        ONE,
+        cluster(GPU_CLASS, limits={NIC: Limit("min", "a")}, caps={NIC: Cap("b", "it has scopes")}, plugins={NIC: "n"}),
+    ),
+    "a container and a Pod at their max": (
+        pod().init(gpu=4).app(gpu=2).app(gpu=2),
+        cluster(GPU_CLASS, limits={GPU: Limit(container_max=most(4), pod_max=most(4))}),
+    ),
+    "an implicit name without limit, at the max": (
+        written({IMPLICIT_GPU: "2"}),
+        cluster(GPU_CLASS, limits={IMPLICIT_GPU: Limit(container_max=most(2), pod_max=most(2))}),
+    ),
+    "a LimitRange that has nothing but defaults": (ONE, cluster(GPU_CLASS, limits={GPU: Limit()})),
+    "a quota whose cap is in force": (ONE, cluster(GPU_CLASS, caps={GPU: Cap("team")})),
     "the gate on, but not for long": (ONE, cluster(GPU_CLASS, gate=Gate.ON)),
     "a policy that wants a rewrite where native would do": (
         ONE,
@@ -625,6 +677,93 @@ def test_names_may_be_as_long_as_the_api_lets_them() -> None:
     assert verdict.asked.containers == {"c" * 63: {resource: "1"}}
 
 
+# --- names that a LimitRange looks for
+
+ZERO = {GPU: "0"}
+LIMITED = cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(container_max=most(4)), "example.com/fpga": Limit()})
+
+
+def resources_of(raw: Raw) -> dict[str, Raw | None]:
+    return {
+        each["name"]: each.get("resources")
+        for each in (*raw["spec"].get("initContainers", []), *raw["spec"]["containers"])
+    }
+
+
+def test_a_name_with_a_limit_range_stays_as_zero_on_every_container_and_no_other_name_does() -> None:
+    bare = {"image": "registry.example/app"}
+    builder = (
+        pod()
+        .init(gpu=1, nic=1)
+        .app(gpu=2, cpu=1)
+        .app(cpu=1)
+        .app()
+        .app(raw={"resources": {}})
+        .app(raw={"resources": None})
+        .app(raw={**bare, "resources": {"requests": None, "limits": {NIC: "1"}}})
+    )
+    stored = rewritten(builder, LIMITED)
+
+    def use(*names: str) -> list[Raw]:
+        return [{"name": "drabridge", "request": f"container-{name}"} for name in names]
+
+    assert resources_of(stored) == {
+        "c0": {"requests": ZERO, "limits": ZERO, "claims": use("1-request-1", "6-request-1")},
+        "c1": {"requests": {"cpu": "1", **ZERO}, "limits": ZERO, "claims": use("1-request-1")},
+        "c2": {"requests": {"cpu": "1", **ZERO}, "limits": ZERO},
+        "c3": {"requests": ZERO, "limits": ZERO},
+        "c4": {"requests": ZERO, "limits": ZERO},
+        "c5": {"requests": ZERO, "limits": ZERO},
+        "c6": {"requests": ZERO, "limits": ZERO, "claims": use("6-request-1")},
+    }
+    assert patched(stored, again(stored, LIMITED)) == stored
+
+
+def test_a_container_with_two_names_to_keep_has_both() -> None:
+    view = cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(), NIC: Limit()})
+    stored = rewritten(pod().app(gpu=1).app(nic=1).app(raw={"resources": None}), view)
+    both = {GPU: "0", NIC: "0"}
+    assert [each and each["requests"] for each in resources_of(stored).values()] == [both, both, both]
+    assert [each and each["limits"] for each in resources_of(stored).values()] == [both, both, both]
+    assert patched(stored, again(stored, view)) == stored
+
+
+def test_names_of_pods_that_ask_for_nothing_served_are_not_touched() -> None:
+    assert decide(pod().app(cpu=1).view(), LIMITED, ClaimNames(CLAIM)) == LeaveAlone(())
+    stored = rewritten(pod().app(nic=1).app(cpu=1), LIMITED)
+    assert resources_of(stored)["c1"] == {"requests": {"cpu": "1"}}
+
+
+def test_what_a_limit_range_puts_back_between_two_calls_becomes_zero_again() -> None:
+    """Such a LimitRange came, or a webhook that does not like zeros took them away."""
+    first = rewritten(pod().app(gpu=2).app(cpu=1), LIMITED)
+    changed = copy.deepcopy(first)
+    container(changed)["resources"]["limits"] = {GPU: "4"}
+    container(changed)["resources"]["requests"] = {GPU: "4"}
+    stored = patched(changed, again(changed, LIMITED))
+    assert stored == first
+
+
+def test_a_limit_range_that_comes_between_two_calls_is_heeded() -> None:
+    first = rewritten(pod().app(gpu=2).app(cpu=1))
+    stored = patched(first, again(first, LIMITED))
+    assert resources_of(stored) == {
+        "c0": {"requests": ZERO, "limits": ZERO, "claims": [{"name": "drabridge", "request": "container-0-request-0"}]},
+        "c1": {"requests": {"cpu": "1", **ZERO}, "limits": ZERO},
+    }
+    assert patched(stored, again(stored, LIMITED)) == stored
+
+
+def test_of_several_names_only_those_above_their_max_are_left() -> None:
+    view = cluster(GPU_CLASS, NIC_CLASS, limits={GPU: Limit(container_max=most(1)), NIC: Limit(container_max=most(1))})
+    builder = pod().app(gpu=2, nic=1)
+    verdict = served(builder, view)
+    assert [(each.reason, each.resource) for each in verdict.left] == [(Reason.LIMIT_EXCEEDED, GPU)]
+    [resources] = resources_of(patched(builder.raw(), verdict)).values()
+    assert resources
+    assert resources["limits"] == {GPU: "2", NIC: "0"}
+
+
 # --- later calls for the same Pod
 
 TWO = pod().init(gpu=1).app(gpu=2, nic=1)
@@ -780,7 +919,7 @@ CHANGED: dict[str, ClusterView] = {
     "the class is gone": cluster(),
     "a device plugin came": cluster(GPU_CLASS, plugins={GPU: "n"}),
     "native delivery settled": cluster(GPU_CLASS, gate=Gate.ON, settled=[GPU]),
-    "a LimitRange came": cluster(GPU_CLASS, limit_ranges={GPU: "caps"}),
+    "a ResourceQuota came": cluster(GPU_CLASS, caps={GPU: Cap("team", "it has scopes")}),
     "the policy turned Off": gpu_policy(delivery=Delivery.OFF),
 }
 
@@ -848,21 +987,121 @@ def rename_container(raw: Raw) -> None:
     container(raw)["name"] = "renamed"
 
 
-UNREADABLE: dict[str, tuple[Callable[[Raw], None], str]] = {
-    "without its annotation": (lose_annotation, f"Pod default/web uses claim {CLAIM}"),
-    "with an annotation that was edited": (spoil_annotation, f"Pod default/web uses claim {CLAIM}"),
+def on_the_same_node(raw: Raw) -> None:
+    raw["spec"]["nodeName"] = "node-a"
+
+
+def for_another_scheduler(raw: Raw) -> None:
+    raw["spec"]["schedulerName"] = "volcano"
+
+
+def with_more_devices(raw: Raw) -> None:
+    raw["spec"]["containers"].append({"name": "added", "resources": {"limits": {GPU: "32"}}})
+
+
+# sentence -> what the copy lost or gained, reason, words of the detail
+LEFT_COPIES: dict[str, tuple[Callable[[Raw], None], Reason, str]] = {
+    "without its annotation": (lose_annotation, Reason.COPY_UNREADABLE, f"Pod default/web uses claim {CLAIM}"),
+    "with an annotation that was edited": (
+        spoil_annotation,
+        Reason.COPY_UNREADABLE,
+        f"Pod default/web uses claim {CLAIM}",
+    ),
     "with a container renamed, whose devices would be lost": (
         rename_container,
+        Reason.COPY_UNREADABLE,
         f"Pod default/web: spec.containers[0] (renamed) uses claim {CLAIM}",
     ),
+    "that names the node of its original": (on_the_same_node, Reason.NODE_NAME_SET, "spec.nodeName is node-a"),
+    "for a scheduler that is not listed": (for_another_scheduler, Reason.OTHER_SCHEDULER, "is 'volcano'"),
+    "that asks for more than a claim holds": (with_more_devices, Reason.TOO_MANY_DEVICES, "asks for 35 devices"),
 }
 
 
-@pytest.mark.parametrize(("edit", "detail"), UNREADABLE.values(), ids=UNREADABLE)
-def test_a_copy_that_does_not_say_what_was_asked_for_is_left_alone(edit: Callable[[Raw], None], detail: str) -> None:
+@pytest.mark.parametrize(("edit", "reason", "detail"), LEFT_COPIES.values(), ids=LEFT_COPIES)
+def test_a_copy_that_is_left_alone_shares_nothing_with_its_original(
+    edit: Callable[[Raw], None], reason: Reason, detail: str
+) -> None:
+    copied = rewritten(TWO.claim("mine", "my-claim"))
+    edit(copied)
+    verdict = again(copied, taken=TAKEN)
+    assert isinstance(verdict, LeaveAlone)
+    [objection] = verdict.objections
+    assert objection.reason is reason
+    assert detail in objection.detail
+    assert verdict.patch == [
+        {"op": "add", "path": "/spec/resourceClaims/1/resourceClaimName", "value": OTHER_CLAIM},
+    ]
+    stored = jsonpatch.apply_patch(copied, verdict.patch)
+    later = decide(PodView.of(stored), GPU_AND_NIC, ClaimNames("drabridge-9999999999999999", TAKEN))
+    assert isinstance(later, LeaveAlone)
+    assert later.patch == []
+
+
+@pytest.mark.parametrize(("edit", "reason", "detail"), LEFT_COPIES.values(), ids=LEFT_COPIES)
+def test_a_pod_that_is_left_alone_keeps_a_claim_name_that_nobody_else_has(
+    edit: Callable[[Raw], None], reason: Reason, detail: str
+) -> None:
+    """As a Pod restored from its YAML, whose original is gone."""
     copied = rewritten(TWO)
     edit(copied)
-    assert again(copied, taken=TAKEN) == LeaveAlone((Objection(Reason.COPY_UNREADABLE, detail),))
+    verdict = again(copied)
+    assert isinstance(verdict, LeaveAlone)
+    assert (verdict.objections[0].reason, verdict.patch) == (reason, [])
+
+
+def test_who_opts_out_may_share_a_claim_on_purpose() -> None:
+    copied = rewritten(TWO)
+    copied["metadata"]["annotations"] |= OPT_OUT
+    verdict = again(copied, taken=TAKEN)
+    assert isinstance(verdict, LeaveAlone)
+    assert ([each.reason for each in verdict.objections], verdict.patch) == ([Reason.OPTED_OUT], [])
+
+
+ORIGINS: dict[str, Callable[[Raw], None]] = {
+    "lost": lose_annotation,
+    "spoilt": spoil_annotation,
+    "and label, too": lambda raw: raw.update(metadata={"name": "copy", "namespace": "default"}),
+}
+
+
+@pytest.mark.parametrize("edit", ORIGINS.values(), ids=ORIGINS)
+def test_a_copy_whose_annotation_is_lost_takes_its_shape_from_the_claim_of_its_original(
+    edit: Callable[[Raw], None],
+) -> None:
+    original = rewritten(TWO)
+    copied = copy.deepcopy(original)
+    edit(copied)
+    origin = original["metadata"]["annotations"][annotation.ANNOTATION]
+    verdict = decide(PodView.of(copied), GPU_AND_NIC, ClaimNames(OTHER_CLAIM, TAKEN, origin))
+    assert isinstance(verdict, Rewrite)
+    assert (verdict.claim_name, verdict.asked) == (OTHER_CLAIM, served(TWO).asked)
+    stored = patched(copied, verdict)
+    assert stored["spec"]["containers"] == original["spec"]["containers"]
+    assert stored["metadata"]["annotations"] == {annotation.ANNOTATION: origin}
+    assert stored["metadata"]["labels"] == {"drabridge.io/delivery": "Rewrite"}
+
+
+def test_what_a_pod_says_itself_counts_more_than_the_claim_of_its_original() -> None:
+    copied = rewritten(pod().app(gpu=1))
+    origin = served(pod().app(gpu=8)).asked.encode()
+    verdict = decide(PodView.of(copied), GPU_AND_NIC, ClaimNames(OTHER_CLAIM, TAKEN, origin))
+    assert isinstance(verdict, Rewrite)
+    assert verdict.asked == served(pod().app(gpu=1)).asked
+
+
+BAD_ORIGINS = {"that cannot be read": "[]", "of other containers": served(pod().app("other", gpu=1)).asked.encode()}
+
+
+@pytest.mark.parametrize("origin", BAD_ORIGINS.values(), ids=BAD_ORIGINS)
+def test_an_original_that_does_not_explain_its_copy_leaves_the_copy_alone(origin: str) -> None:
+    copied = rewritten(TWO)
+    lose_annotation(copied)
+    verdict = decide(PodView.of(copied), GPU_AND_NIC, ClaimNames(OTHER_CLAIM, TAKEN, origin))
+    assert isinstance(verdict, LeaveAlone)
+    assert [each.reason for each in verdict.objections] == [Reason.COPY_UNREADABLE]
+    [operation] = verdict.patch
+    assert operation["value"] == OTHER_CLAIM
 
 
 # --- forgeries

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import itertools
 import socket
 import ssl
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -18,9 +21,20 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drabridge.core.errors import InvalidInput
-from drabridge.serve.certificates import Authority, Serving, issue_ca, issue_serving, needs_renewal
+from drabridge.serve.certificates import (
+    Authorities,
+    Authority,
+    Serving,
+    expiry,
+    issue_ca,
+    issue_serving,
+    needs_renewal,
+    rotated,
+)
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -194,3 +208,181 @@ def test_an_authority_that_cannot_sign_is_refused(authority: Authority, path: st
     assert refused.value.path == path
     assert problem in refused.value.problem
     assert "delete the Secret" in refused.value.cure
+
+
+# --- rotation of authorities
+
+LIFE, OVERLAP, SECOND = 30 * DAY, timedelta(minutes=5), timedelta(seconds=1)
+OLD = issue_ca(NOW, LIFE)
+NEW = issue_ca(NOW + 21 * DAY, LIFE)
+PAST = issue_ca(NOW - 29 * DAY, LIFE)
+GARBAGE = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+AFTER_TWO_THIRDS = 20 * DAY
+
+
+def changed(authorities: Authorities, age: timedelta) -> Authorities:
+    return rotated(authorities, NOW + age, LIFE, OVERLAP)
+
+
+ROTATIONS: dict[str, tuple[Authorities, timedelta, Authorities]] = {
+    "a new one": (Authorities(OLD), 0 * DAY, Authorities(OLD)),
+    "one before two thirds of its life": (
+        Authorities(OLD),
+        AFTER_TWO_THIRDS - timedelta(minutes=10),
+        Authorities(OLD),
+    ),
+    "one whose follower is not trusted for long enough": (
+        Authorities(OLD, NEW),
+        21 * DAY + OVERLAP - SECOND,
+        Authorities(OLD, NEW),
+    ),
+    "one whose follower is trusted for long enough": (
+        Authorities(OLD, NEW),
+        21 * DAY + OVERLAP,
+        Authorities(NEW, None, OLD.cert_pem),
+    ),
+    "the same while the one before is trusted still": (
+        Authorities(OLD, NEW, PAST.cert_pem),
+        21 * DAY + OVERLAP,
+        Authorities(NEW, None, OLD.cert_pem),
+    ),
+    "a former one that has not ended": (
+        Authorities(NEW, None, OLD.cert_pem),
+        LIFE - SECOND,
+        Authorities(NEW, None, OLD.cert_pem),
+    ),
+    "a former one that has ended": (Authorities(NEW, None, OLD.cert_pem), LIFE, Authorities(NEW)),
+    "a former one that has ended while a follower waits": (
+        Authorities(OLD, NEW, PAST.cert_pem),
+        21 * DAY,
+        Authorities(OLD, NEW),
+    ),
+    "a former one that cannot be read": (Authorities(OLD, None, GARBAGE), 1 * DAY, Authorities(OLD)),
+    "one that ended while nobody looked": (Authorities(OLD, NEW), 40 * DAY, Authorities(NEW)),
+    "one that cannot be read, with a follower": (
+        Authorities(Authority(GARBAGE, b""), NEW),
+        22 * DAY,
+        Authorities(NEW),
+    ),
+    "a follower that ended while nobody looked, of one that is good": (
+        Authorities(NEW, PAST),
+        22 * DAY,
+        Authorities(NEW),
+    ),
+    "a follower that cannot be read": (
+        Authorities(NEW, Authority(GARBAGE, b""), OLD.cert_pem),
+        22 * DAY,
+        Authorities(NEW, None, OLD.cert_pem),
+    ),
+    "a follower from a time that has not come, because the clock went back": (
+        Authorities(OLD, NEW),
+        1 * DAY,
+        Authorities(OLD, NEW),
+    ),
+}
+
+
+@pytest.mark.parametrize(("authorities", "age", "want"), ROTATIONS.values(), ids=ROTATIONS)
+def test_what_becomes_of_authorities_with_time(authorities: Authorities, age: timedelta, want: Authorities) -> None:
+    assert changed(authorities, age) == want
+    assert changed(want, age) == want
+
+
+DUE: dict[str, tuple[Authorities, timedelta]] = {
+    "two thirds over": (Authorities(OLD), AFTER_TWO_THIRDS),
+    "over": (Authorities(OLD), 31 * DAY),
+    "not valid yet, because the clock went back": (Authorities(OLD), -DAY),
+    "not readable": (Authorities(Authority(GARBAGE, b"")), 0 * DAY),
+    "two thirds over, with a follower that ended": (Authorities(OLD, PAST), AFTER_TWO_THIRDS),
+}
+
+
+@pytest.mark.parametrize(("authorities", "age"), DUE.values(), ids=DUE)
+def test_an_authority_that_grows_old_gets_a_follower_which_is_trusted_at_once(
+    authorities: Authorities, age: timedelta
+) -> None:
+    result = changed(authorities, age)
+    assert result.current == authorities.current
+    assert result.following is not None
+    assert result.following not in (None, authorities.following, authorities.current)
+    assert result.following.cert_pem in result.bundle
+    assert expiry(result.following.cert_pem) == NOW + age + LIFE
+    assert changed(result, age) == result
+
+
+def test_a_bundle_is_made_of_whole_certificates_however_their_files_end() -> None:
+    ragged = Authorities(Authority(OLD.cert_pem.strip(), OLD.key_pem), NEW, b"\n" + PAST.cert_pem)
+    found = x509.load_pem_x509_certificates(ragged.bundle)
+    assert found == [x509.load_pem_x509_certificate(pem.cert_pem) for pem in (OLD, NEW, PAST)]
+    assert Authorities(OLD).bundle == OLD.cert_pem
+
+
+def verifies(serving: Serving, bundle: bytes) -> bool:
+    """Whether one of the bundle's authorities signed it; they all have one subject, so that each is tried."""
+    certificate = x509.load_pem_x509_certificate(serving.cert_pem)
+    for authority in x509.load_pem_x509_certificates(bundle):
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look of the Lease holder led to: from `at` on, replicas read `authorities` and `bundle` is published."""
+
+    at: datetime
+    authorities: Authorities
+    serving: Serving
+    bundle: bytes
+
+
+SHORT_LIFE = timedelta(hours=24)
+GAPS = st.lists(st.sampled_from([1, 10, 11, 299, 300, 301, 3600]), max_size=6)
+
+
+def history(gaps: list[int]) -> list[Look]:
+    """Three generations and more. No gap is so long that an authority ends before its follower signs."""
+    now, authorities, signed = NOW, Authorities(issue_ca(NOW, SHORT_LIFE)), dict[bytes, Serving]()
+    looks: list[Look] = []
+    for gap in itertools.cycle([*gaps, 7200]):
+        authorities = rotated(authorities, now, SHORT_LIFE, OVERLAP)
+        if authorities.current.cert_pem not in signed:
+            signed[authorities.current.cert_pem] = issue_serving(authorities.current, [HOST], now)
+        looks.append(Look(now, authorities, signed[authorities.current.cert_pem], authorities.bundle))
+        if len(signed) == 4:
+            return looks
+        now += timedelta(seconds=gap)
+    raise AssertionError
+
+
+@settings(deadline=None, max_examples=40)
+@given(GAPS)
+def test_no_api_server_that_learnt_the_bundle_within_the_overlap_refuses_any_replica(gaps: list[int]) -> None:
+    """Replicas look at the Secret every ten seconds, so that those of the look before serve on for a while."""
+    looks = history(gaps)
+    assert [look.authorities.following is not None for look in looks].count(True) >= 3
+    for i, look in enumerate(looks):
+        published = [
+            each.bundle
+            for each, following in itertools.pairwise(looks[: i + 1])
+            if following.at > look.at - OVERLAP  # it was still the published one then
+        ]
+        for serving in (look.serving, looks[max(i - 1, 0)].serving):
+            assert serving.not_after > look.at
+            assert all(verifies(serving, bundle) for bundle in [*published, look.bundle])
+
+
+def test_without_the_overlap_an_api_server_would_refuse() -> None:
+    """The property above can fail: a bundle from before the follower does not do for what it signs."""
+    assert not verifies(issue_serving(NEW, [HOST], NOW + 22 * DAY), Authorities(OLD, None, PAST.cert_pem).bundle)
+
+
+def test_an_api_server_accepts_certificates_of_former_current_and_following_alike(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    former, current, following = (issue_ca(now - age, LIFE) for age in (29 * DAY, 21 * DAY, 0 * DAY))
+    bundle = Authorities(current, following, former.cert_pem).bundle
+    for authority in (former, current, following):
+        assert shake_hands(issue_serving(authority, [HOST], now), bundle, HOST, tmp_path) == "TLSv1.3"

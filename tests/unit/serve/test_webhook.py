@@ -209,7 +209,7 @@ NOT_OURS: dict[str, Object] = {
         {"kind": "Deployment", "spec": {}}, kind={"group": "apps", "version": "v1", "kind": "Deployment"}
     ),
     "a Pod of another group": request(gpu().raw(), kind={"group": "example.com", "version": "v1", "kind": "Pod"}),
-    "an UPDATE of a Pod": request(gpu().raw(), operation="UPDATE", oldObject=gpu().raw()),
+    "an UPDATE without what was there": request(gpu().raw(), operation="UPDATE"),
     "a DELETE of a Pod": request(None, operation="DELETE", oldObject=gpu().raw()),
     "no operation": request(gpu().raw(), operation=None),
     "an operation that is a list": request(gpu().raw(), operation=["CREATE"]),
@@ -227,6 +227,12 @@ async def test_what_is_no_new_pod_is_allowed_without_a_word(hook: Hook, asked: O
     answer = await hook.ask(asked)
     assert "patch" not in answer
     assert (answer["warnings"], answer["auditAnnotations"]) == ([], {"outcome": "NotAPod"})
+
+
+async def test_an_update_of_a_pod_that_is_not_ours_changes_nothing(hook: Hook) -> None:
+    answer = await hook.ask(request(gpu().raw(), operation="UPDATE", oldObject=gpu().raw()))
+    assert "patch" not in answer
+    assert (answer["warnings"], answer["auditAnnotations"]) == ([], {"outcome": "Unchanged"})
 
 
 # Pods that are broken
