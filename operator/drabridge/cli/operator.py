@@ -118,10 +118,10 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     webhook_address: Annotated[
         str,
         typer.Option(envvar=_env("WEBHOOK_ADDRESS"), help="ADDRESS:PORT of the webhook (HTTPS); no address is all."),
-    ] = "0.0.0.0:9443",
+    ] = ":9443",
     probe_address: Annotated[
         str, typer.Option(envvar=_env("PROBE_ADDRESS"), help="ADDRESS:PORT of probes and metrics (HTTP).")
-    ] = "0.0.0.0:8080",
+    ] = ":8080",
     tls_dir: Annotated[
         Path | None,
         typer.Option(
