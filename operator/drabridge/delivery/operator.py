@@ -83,7 +83,14 @@ class Operator:
             self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
         )
         self.admission = Admission(self.caches, client)
-        self.wakeups = Wakeups(self.caches, client, self.rewrites, self.policies, self.quotas)
+        self.wakeups = Wakeups(
+            self.caches,
+            client,
+            self.rewrites,
+            self.policies,
+            self.quotas,
+            leading=lambda: self.elector.is_leader,
+        )
         self.native = NativeWatch(
             self.caches,
             client,

@@ -36,6 +36,7 @@ class Wakeups:
         policies: PolicyStatuses,
         quotas: CompanionQuotas,
         *,
+        leading: Callable[[], bool],
         clock: Clock = SYSTEM,
     ) -> None:
         self._caches = caches
@@ -43,6 +44,7 @@ class Wakeups:
         self._rewrites = rewrites
         self._policies = policies
         self._quotas = quotas
+        self._leading = leading
         self._clock = clock
         self._relisted = False
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
@@ -83,6 +85,8 @@ class Wakeups:
             _log.warning("cannot compare a cache", kind=store.resource.kind, error=str(error))
 
     def _changed(self, store: Store[Any], change: Change[Any]) -> None:
+        if not self._leading():
+            return  # a term begins with everything; until then keys would only pile up
         after = self._after.get(store)
         if after:
             after(change)
