@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
@@ -55,3 +56,27 @@ async def test_a_class_that_loses_its_name_to_another_is_told(
     winner = names[0] if created[0] >= created[1] else names[1]
     [loser] = set(names) - {winner}
     assert f"{resource} is served by DeviceClass {winner}" in await said(ours, loser, "NameCollision")
+
+
+async def test_a_class_whose_name_was_dropped_is_told_the_command_that_cures_it(
+    ours: Site, unique: Callable[[], str], afterwards: AsyncExitStack
+) -> None:
+    """Where the gate is on, nothing is dropped; `test_upgrade` shows what is said there about classes from before."""
+    name = unique()
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"extendedResourceName": f"{name}.example.com/gpu", "selectors": [{"cel": {"expression": "true"}}]},
+    }
+    await ours.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+    afterwards.push_async_callback(ours.api.request, "DELETE", f"{CLASSES}/{name}")
+    stored = await ours.api.call("GET", f"{CLASSES}/{name}")
+    if stored["spec"].get("extendedResourceName"):
+        return
+    note = await said(ours, name, "ExtendedResourceNameLost")
+    command = f"kubectl annotate deviceclass {name} drabridge.io/extended-resource-name={name}.example.com/gpu"
+    assert command in note
+    await ours.cluster.kubectl(*command.split()[1:])
+    mapped = await ours.api.call("GET", f"{CLASSES}/{name}")
+    assert mapped["metadata"]["annotations"]["drabridge.io/extended-resource-name"] == f"{name}.example.com/gpu"

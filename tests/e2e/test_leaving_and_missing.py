@@ -6,6 +6,7 @@ import asyncio
 import base64
 import ssl
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from upstream.api import MERGE_PATCH, Refused, wait_for
 from upstream.installation import CONFIGURATION, NAMESPACE, REPOSITORY, Installation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
     from upstream.api import Object
     from upstream.controlplane import ControlPlane
@@ -28,7 +29,7 @@ FAST = ("--pending-every=0.5", "--probe-every=1")
 COMPONENT = REPOSITORY / "manifests" / "components" / "recreate-missed-pods"
 PROGRAM = Path(sys.executable).with_name("drabridge")
 
-Install = Callable[..., Awaitable[Site]] if TYPE_CHECKING else object
+Install = Callable[..., Awaitable[Site]]
 
 
 @pytest_asyncio.fixture

@@ -6,6 +6,7 @@ The trap: a DeviceClass made on 1.35 has lost its extendedResourceName, and only
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,13 @@ async def still_running(site: Site, before: Object) -> None:
     assert devices == [each["device"] for each in allocation(now)]
 
 
+async def told(site: Site, device_class: str) -> str:
+    """What the events about a DeviceClass that lost its name say."""
+    events = (await site.api.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+    lost = (each for each in events if each["reason"] == "ExtendedResourceNameLost")
+    return "\n".join(each["note"] for each in lost if each["regarding"]["name"] == device_class)
+
+
 async def delivered(site: Site, gpu: Served, delivery: str, why: str = "") -> Object:
     return await site.policy(
         gpu.policy,
@@ -85,6 +93,9 @@ async def test_pods_and_names_through_an_upgrade_and_back(
         await own_plane.restart_as(None)
         await delivered(site, gpu, "Rewrite", "by no DeviceClass")
         old.append(await rewritten(site, gpu, "class-lost-its-name"))
+        patch = json.dumps({"spec": {"extendedResourceName": gpu.name}})
+        command = f"kubectl patch deviceclass {gpu.device_class} --type=merge -p '{patch}'"
+        await wait_for(lambda: told(site, gpu.device_class), "the cure", until=lambda notes: command in notes)
         assert (await apply_class(site, gpu))["spec"]["extendedResourceName"] == gpu.name
         await delivered(site, gpu, "Rewrite", f"node {node}")
         old.append(await rewritten(site, gpu, "kubelet-too-old"))

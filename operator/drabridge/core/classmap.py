@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,9 @@ from drabridge.core.names import explicit_name_problems, implicit_class, implici
 
 NAME_ANNOTATION: Final = "drabridge.io/extended-resource-name"
 """On a DeviceClass, by its author: the name it serves where the API server drops `spec.extendedResourceName`."""
+
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Source(StrEnum):
@@ -29,6 +33,8 @@ class ClassView:
 
     `created` is the creationTimestamp as the API server writes it: RFC 3339 in UTC and whole seconds, so that texts
     sort like times. `extended_name` is `spec.extendedResourceName`, `annotated_name` the annotation of ours.
+    `lost_name` says that somebody set the spec field and the API server dropped it, its gate being off: the value where
+    kubectl kept it, else "".
     """
 
     name: str
@@ -37,6 +43,7 @@ class ClassView:
     extended_name: str | None
     annotated_name: str | None
     deleting: bool
+    lost_name: str | None = None
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -51,6 +58,7 @@ class ClassView:
             extended_name=_text(spec, "extendedResourceName", raw, "spec.extendedResourceName"),
             annotated_name=_text(annotations, NAME_ANNOTATION, raw, f"metadata.annotations['{NAME_ANNOTATION}']"),
             deleting=metadata.get("deletionTimestamp") is not None,
+            lost_name=None if spec.get("extendedResourceName") else _lost_name(metadata),
         )
 
 
@@ -152,6 +160,18 @@ class ClassMap:
     def collisions(self) -> Mapping[str, tuple[str, ...]]:
         """Return the names that several classes declare, each with its classes, best first; policies do not matter."""
         return {name: classes for name, classes in self._declared.items() if len(classes) > 1}
+
+
+def _lost_name(metadata: Mapping[str, Any]) -> str | None:
+    """The field's owner is still noted in managedFields, its value only in what `kubectl apply` keeps of a manifest."""
+    owners = (entry.get("fieldsV1", {}).get("f:spec", {}) for entry in metadata.get("managedFields") or ())
+    if not any("f:extendedResourceName" in fields for fields in owners):
+        return None
+    try:
+        applied = json.loads((metadata.get("annotations") or {}).get(_LAST_APPLIED, "{}"))
+        return str(applied.get("spec", {}).get("extendedResourceName", ""))
+    except (ValueError, AttributeError, RecursionError):
+        return ""
 
 
 def _object(parent: Mapping[str, Any], name: str, raw: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:

@@ -113,6 +113,9 @@ class Reason(StrEnum):
     NAME_INVALID = "NameInvalid"
     """The annotation of a DeviceClass is not the name of an extended resource, and is ignored."""
 
+    NAME_LOST = "ExtendedResourceNameLost"
+    """`spec.extendedResourceName` of a DeviceClass was set while the API server's gate was off, which dropped it."""
+
     NAME_SHADOWED = "NameShadowed"
     """Another policy serves the same name; the older one wins."""
 
@@ -171,6 +174,7 @@ CURES: Mapping[Reason, str] = {
     Reason.DEVICE_CLASS_MISSING: "create the DeviceClass; Pods that wait for it go on by themselves",
     Reason.SERVING: "nothing is to be done",
     Reason.NAME_INVALID: "write a name with a domain, such as example.com/gpu",
+    Reason.NAME_LOST: "apply the DeviceClass again where the gate is on; annotate it where it is off",
     Reason.NAME_SHADOWED: "delete one of the two policies",
     Reason.NAME_COLLISION: "let one DeviceClass declare the name, or name the class in an ExtendedResourcePolicy",
     Reason.GATE_OFF: "set delivery: Auto or Rewrite, or switch the gate on",

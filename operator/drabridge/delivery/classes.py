@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
-from drabridge.core.classmap import NAME_ANNOTATION
+from drabridge.core.classmap import NAME_ANNOTATION, ClassView
+from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.reasons import CURES, Reason
 from drabridge.kube.caches import Caches
 from drabridge.kube.clock import SYSTEM, Clock
@@ -23,9 +25,9 @@ class ClassNotices:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look until `stop` is set; a new Lease holder begins with everything."""
-        told: tuple[int, int] | None = None
+        told: tuple[int, int, Gate] | None = None
         while not stop.is_set():
-            versions = (self._caches.classes.version, self._caches.policies.version)
+            versions = (self._caches.classes.version, self._caches.policies.version, self._caches.gate)
             if versions != told:
                 self._tell()
                 told = versions
@@ -41,8 +43,24 @@ class ClassNotices:
                 for loser in classes[1:]:
                     self._record(loser, Reason.NAME_COLLISION, f"{name} is served by DeviceClass {classes[0]}")
 
-    def _record(self, device_class: str, reason: Reason, note: str) -> None:
+        for view in self._caches.classes:
+            if view.lost_name is not None:
+                self._record(view.name, Reason.NAME_LOST, *self._lost(view, cluster))
+
+    def _lost(self, view: ClassView, cluster: ClusterView) -> tuple[str, str]:
+        """What happened and the command that cures it, with a stand-in for a name that nobody kept."""
+        policies = [name for name, policy in sorted(cluster.policies.items()) if policy.device_class == view.name]
+        name = next(iter([*filter(None, (view.lost_name, view.annotated_name)), *policies]), "NAME")
+        note = "spec.extendedResourceName was set and the API server dropped it"
+        if cluster.gate is Gate.ON:
+            patch = json.dumps({"spec": {"extendedResourceName": name}})
+            return note, f"kubectl patch deviceclass {view.name} --type=merge -p '{patch}'"
+        if view.annotated_name or policies:
+            return note, "nothing now, the name is served all the same; apply the class again once the gate is on"
+        return note, f"kubectl annotate deviceclass {view.name} {NAME_ANNOTATION}={name}"
+
+    def _record(self, device_class: str, reason: Reason, note: str, cure: str = "") -> None:
         view = self._caches.classes.get(device_class)
         if view:
             ref = ObjectRef("DeviceClass", "resource.k8s.io/v1", "", view.name, view.uid)
-            self._recorder.record(ref, reason, f"{note}. Cure: {CURES[reason]}.", "Warning", "MapName")
+            self._recorder.record(ref, reason, f"{note}. Cure: {cure or CURES[reason]}.", "Warning", "MapName")

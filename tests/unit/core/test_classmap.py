@@ -146,3 +146,30 @@ def test_a_class_of_the_wrong_shape_is_named(raw: dict[str, Any], path: str) -> 
         ClassView.of(raw)
     assert caught.value.object.startswith("DeviceClass ")
     assert caught.value.path == path
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+SET = [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:extendedResourceName": {}, "f:selectors": {}}}}]
+LOST: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+    "a class that never had a name": ({"managedFields": [{"fieldsV1": {"f:spec": {"f:selectors": {}}}}]}, {}, None),
+    "a class without managed fields": ({"managedFields": None}, {}, None),
+    "a name that is there": ({"managedFields": SET}, {"extendedResourceName": "example.com/gpu"}, None),
+    "a dropped name that kubectl kept": (
+        {"managedFields": SET, "annotations": {LAST_APPLIED: '{"spec":{"extendedResourceName":"example.com/gpu"}}'}},
+        {},
+        "example.com/gpu",
+    ),
+    "a dropped name that nobody kept": ({"managedFields": SET}, {}, ""),
+    "a copy of the manifest that is rubbish": ({"managedFields": SET, "annotations": {LAST_APPLIED: "[1"}}, {}, ""),
+    "a copy of the manifest that is a list": ({"managedFields": SET, "annotations": {LAST_APPLIED: "[]"}}, {}, ""),
+}
+
+
+@pytest.mark.parametrize(("metadata", "spec", "want"), LOST.values(), ids=LOST)
+def test_a_name_that_the_api_server_dropped_is_noticed(
+    metadata: dict[str, Any], spec: dict[str, Any], want: str | None
+) -> None:
+    raw = device_class("gpu")
+    raw["metadata"] |= metadata
+    raw["spec"] = spec
+    assert ClassView.of(raw).lost_name == want
