@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import random
 import time
 from collections import Counter
@@ -56,14 +57,13 @@ async def private_site(program: Path, directory: Path, *options: str) -> AsyncIt
         await plane.stop()
 
 
-async def kill_in_turn(fleet: Fleet, churn: Churn, kills: int, *, led: bool) -> list[Gap]:
-    """Kill the older replica and start another one, so many times, while the Pods come a share at each kill.
+async def kill_in_turn(fleet: Fleet, kills: int, *, led: bool) -> list[Gap]:
+    """Kill the older replica and start another one, so many times.
 
     With `led`, the next kill waits until one leads, and so is that of the leader; without, nobody leads in between.
     """
     gaps: list[Gap] = []
-    for number in range(kills):
-        churn.may_come = churn.count * (number + 1) // kills
+    for _ in range(kills):
         gaps.append(await fleet.kill(fleet.replicas[0]))
         await fleet.start()
         if led:
@@ -218,8 +218,8 @@ class Life:
 class Churn:
     """`count` Pods that come and go in one namespace, at most `at_once` at a time, the last `stay` of them to stay.
 
-    None comes before `may_come` says so. Some are deleted at once, some when they have their devices, some end by
-    themselves. One that was missed is deleted once that is reported on it, as its author would.
+    They come at random moments, `a_second` on average. Some are deleted at once, some when they have their devices,
+    some end by themselves. One that was missed is deleted once that is reported on it, as its author would.
     """
 
     site: Site
@@ -228,18 +228,21 @@ class Churn:
     count: int
     at_once: int
     stay: int
+    a_second: float
     seed: int = 0
-    may_come: int = 0
-    """How many of the Pods may have come by now; raised from outside, up to `count`."""
 
     lives: dict[str, Life] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Create and delete until all Pods have come, and those that shall go have gone."""
         dice = random.Random(self.seed)
+        comes = [time.monotonic()]
+        while len(comes) < self.count:
+            comes.append(comes[-1] + dice.expovariate(self.a_second))
         while True:
             present = {_name(each): each for each in await self._pods()}
-            room = min(self.at_once - len(present), min(self.may_come, self.count) - len(self.lives))
+            due = bisect.bisect(comes, time.monotonic()) - len(self.lives)
+            room = min(self.at_once - len(present), due)
             await asyncio.gather(
                 *(self._create(f"p{len(self.lives) + each}", dice.randint(1, 2)) for each in range(room))
             )

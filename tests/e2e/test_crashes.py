@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,14 +95,34 @@ async def test_a_rolling_restart_misses_no_pod(site: Site, ns: str, serve: Serve
     assert found.missed == []
 
 
+async def test_a_replica_that_leaves_sends_its_callers_elsewhere_before_it_ends(
+    site: Site, ns: str, serve: Serve
+) -> None:
+    """API servers keep connections; one that closes with the next request on its way would be a missed Pod."""
+    gpu = await serve(devices=16)
+    async with Fleet(site, "--leave-after=10") as fleet:
+        old = await fleet.start()
+        await site.installed.wait_trusted()
+        await site.ready(gpu.policy, "Serving")
+        await site.create(ns, pod("first", container(limits={gpu.name: 1})))
+        new = await fleet.start()
+        old.process.send(signal.SIGTERM)
+        await wait_for(lambda: fleet.balancer.is_ready(old), "the balancer to notice", until=lambda ready: not ready)
+        for number in range(10):
+            made = await site.create(ns, pod(f"p{number}", container(limits={gpu.name: 1})))
+            assert claim_name(made)
+        assert await new.metric("drabridge_admission_reviews_total", outcome="Rewrite") > 0
+        assert old.process.exit_code is None
+
+
 async def test_replicas_that_are_killed_one_at_a_time_leave_nothing_behind(
     site: Site, ns: str, serve: Serve, fleet: Fleet, record_property: Callable[[str, object], None]
 ) -> None:
     gpu = await serve(devices=12, nodes=2)
     await site.ready(gpu.policy, "Serving")
-    churn = Churn(site, ns, gpu, count=60, at_once=14, stay=8)
+    churn = Churn(site, ns, gpu, count=60, at_once=14, stay=8, a_second=4)
     going = asyncio.create_task(churn.run())
-    gaps = await kill_in_turn(fleet, churn, kills=5, led=False)
+    gaps = await kill_in_turn(fleet, kills=5, led=False)
     await going
     found = await settled(site, ns, gpu.name)
     assert found.missed == []

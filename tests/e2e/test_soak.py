@@ -79,9 +79,9 @@ async def test_fifty_kills_while_300_pods_come_and_go(
         await fleet.start()
         await site.installed.wait_trusted()
         await site.ready(gpu.policy, "Serving")
-        churn = Churn(site, ns, gpu, count=300, at_once=14, stay=8, seed=50)
+        churn = Churn(site, ns, gpu, count=300, at_once=14, stay=8, a_second=0.9, seed=50)
         going = asyncio.create_task(churn.run())
-        gaps = await kill_in_turn(fleet, churn, kills=50, led=True)
+        gaps = await kill_in_turn(fleet, kills=50, led=True)
         await going
         found = await settled(site, ns, gpu.name)
     outside = [life.name for life in churn.missed if life.outside(gaps)]
@@ -110,7 +110,7 @@ async def test_2000_pods_under_random_faults(site: Site, ns: str, serve: Serve, 
             await site.ready(gpu.policy, "Serving")
             before = await transitions(site)
             proxy.at_random(2000, RATES)
-            churn = Churn(site, ns, gpu, count=2000, at_once=150, stay=100, seed=2000, may_come=2000)
+            churn = Churn(site, ns, gpu, count=2000, at_once=150, stay=100, a_second=50, seed=2000)
             going = asyncio.create_task(churn.run())
             while not going.done():
                 await asyncio.wait([going], timeout=CUT_EVERY)

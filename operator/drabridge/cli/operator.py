@@ -221,7 +221,7 @@ async def _run(options: Options, kubeconfig: Path | None, context: str | None, s
         probe = probes.application(parts.metrics, unready, parts.measure)
         await _serve(servers, probe, serving.probe, "--probe-address")
         if await _done(_prepare(parts, certificates, tls), leaving):
-            hook = webhook.application(parts.admission, parts.metrics)
+            hook = webhook.application(parts.admission, parts.metrics, leaving.is_set)
             await _serve(servers, hook, serving.webhook, "--webhook-address", tls)
             answering.set()
             names = parts.rewritten_names if serving.strict else None

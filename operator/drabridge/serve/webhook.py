@@ -12,7 +12,7 @@ import itertools
 import json
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -39,10 +39,20 @@ ANSWER_WITHIN = 4.0
 _log = structlog.get_logger(__name__)
 
 
-def application(admission: Admission, metrics: Metrics) -> web.Application:
-    """The webhook's server, to be run behind TLS."""
+def application(admission: Admission, metrics: Metrics, leaving: Callable[[], bool] = lambda: False) -> web.Application:
+    """The webhook's server, to be run behind TLS. While `leaving` says so, each answer ends its connection.
+
+    API servers keep connections, also to a replica that is not ready any more. One that ended at the very end, with a
+    review just on its way, would leave a Pod as it is.
+    """
     app = web.Application(client_max_size=BODY_MAX)
     app.router.add_post("/mutate", _Mutate(admission, metrics).handle)
+
+    async def send_elsewhere(_: web.Request, response: web.StreamResponse) -> None:
+        if leaving():
+            response.force_close()
+
+    app.on_response_prepare.append(send_elsewhere)
     return app
 
 
