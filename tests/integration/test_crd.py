@@ -72,6 +72,7 @@ async def test_the_least_that_can_be_said_gets_its_defaults(
         "devices": [{"deviceClassName": "gpu.example.com"}],
         "delivery": "Auto",
         "coexistence": "DevicePlugin",
+        "missedPods": "Report",
     }
     assert ExtendedResourcePolicy.parse(stored).spec == ExtendedResourcePolicy.parse(policy("p")).spec
 
@@ -80,6 +81,7 @@ ACCEPTED: dict[str, Object] = {
     "every field": {
         "delivery": "Rewrite",
         "coexistence": "Rewrite",
+        "missedPods": "Recreate",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "a", "team": ""}},
         "podSelector": requirement(key="example.com/tier", operator="In", values=["a", "b_c.d-E", ""]),
     },
@@ -203,6 +205,7 @@ async def test_the_resource_name_cannot_be_changed_and_all_else_can(
     other = {
         "delivery": "Off",
         "coexistence": "Rewrite",
+        "missedPods": "Recreate",
         "devices": [{"deviceClassName": "other"}],
         "podSelector": {"matchLabels": {"a": "b"}},
     }

@@ -253,6 +253,8 @@ SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 DRY = {"dryRun": "All"}
 NOTHING = {"metadata": {"labels": {"a": "b"}}}
 
+QUOTAS = "/api/v1/namespaces/{namespace}/resourcequotas"
+
 ALLOWED: dict[str, Ask] = {
     "list Pods": Ask("GET", "/api/v1/pods"),
     "bind an allocation back": Ask(
@@ -272,6 +274,16 @@ ALLOWED: dict[str, Ask] = {
     "list namespaces": Ask("GET", "/api/v1/namespaces"),
     "list limit ranges": Ask("GET", "/api/v1/limitranges"),
     "list quotas": Ask("GET", "/api/v1/resourcequotas"),
+    "make a companion quota": ssa(
+        f"{QUOTAS}/drabridge-team",
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "drabridge-team"},
+            "spec": {"hard": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "1"}},
+        },
+    ),
+    "remove a companion quota": Ask("DELETE", f"{QUOTAS}/drabridge-team"),
     "list policies": Ask("GET", POLICIES),
     "write a policy's status": ssa(
         f"{POLICIES}/rights/status",
@@ -302,6 +314,7 @@ ALLOWED: dict[str, Ask] = {
     "keep the state": configmap("drabridge-state"),
     "read the state": Ask("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/drabridge-state"),
     "make the authority": Ask("POST", SECRETS, {"metadata": {"name": "drabridge-webhook-ca"}}),
+    "replace the authority": Ask("PATCH", f"{SECRETS}/drabridge-webhook-ca", NOTHING, MERGE_PATCH),
     "read the authority": Ask("GET", f"{SECRETS}/drabridge-webhook-ca"),
     "read the webhook's configuration": Ask("GET", f"{WEBHOOKS}/drabridge"),
     "change the webhook's configuration": Ask(
@@ -322,7 +335,6 @@ FORBIDDEN: dict[str, Ask] = {
     "apply another class": ssa(f"{CLASSES}/other", device_class("other"), **DRY),
     "change a node": Ask("PATCH", "/api/v1/nodes/any", NOTHING, MERGE_PATCH),
     "change a policy": Ask("PATCH", f"{POLICIES}/rights", {"spec": {"delivery": "Off"}}, MERGE_PATCH),
-    "change a quota": Ask("PATCH", "/api/v1/namespaces/{namespace}/resourcequotas/any", NOTHING, MERGE_PATCH),
     "read Secrets": Ask("GET", SECRETS),
     "read another Secret": Ask("GET", f"{SECRETS}/other"),
     "read Secrets of others": Ask("GET", "/api/v1/namespaces/{namespace}/secrets/drabridge-webhook-ca"),
