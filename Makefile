@@ -13,7 +13,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak lint verify generate e2e format lock clean
+.PHONY: help setup demo test soak bench lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -23,8 +23,8 @@ help: ## Show this list
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
 
-demo: $(INSTALLED) ## Show it at work on a real control plane (KEEP=1 leaves it running; KUBECONFIG=... uses a cluster)
-	@KEEP=$(KEEP) $(BIN)/python hack/demo.py
+demo: $(INSTALLED) ## Show it at work on a real control plane (KEEP=1: leave it; KUBECONFIG=... [YES=1]: on a cluster)
+	@KEEP=$(KEEP) YES=$(YES) $(BIN)/python hack/demo.py
 
 ##@ Develop
 test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage floors
@@ -35,6 +35,9 @@ test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage f
 
 soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figures (about 10 minutes)
 	$(BIN)/pytest -m slow tests/e2e/test_soak.py
+
+bench: $(INSTALLED) ## Measure throughput, the webhook's latency and memory; JSON on stdout (takes minutes and all CPUs)
+	@$(BIN)/python tests/bench/rewrite.py
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }

@@ -2,7 +2,10 @@
 
 Without KUBECONFIG a control plane of our own is started (Kubernetes 1.35, where the native feature is off), drabridge
 is installed from its manifests and runs as its ServiceAccount. There are no kubelets; what they would report is
-reported for them. With KUBECONFIG the examples run on that cluster, where drabridge and a DRA driver must be installed.
+reported for them. With KUBECONFIG the examples run on that cluster, where drabridge and DRA drivers must be installed;
+what the demo makes there carries its label and goes at the end, and what is there without that label is not touched.
+
+KEEP=1 leaves everything for a look, YES=1 asks no questions.
 
 Exit code 0 means that the API server, asked afresh, shows what it should; see `checked`.
 """
@@ -21,23 +24,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from upstream.api import Object, wait_for  # noqa: E402 - the path to it is known only now
+from upstream.api import APPLY_PATCH, Object, Refused, wait_for  # noqa: E402 - the path to it is known only now
 from upstream.build import BuildFailed, binary  # noqa: E402
 from upstream.cluster import Cluster  # noqa: E402
-from upstream.controlplane import ControlPlane  # noqa: E402
+from upstream.controlplane import ComponentDied, ControlPlane  # noqa: E402
 from upstream.installation import CONFIGURATION, Installation  # noqa: E402
 
 EXAMPLES = REPOSITORY / "examples"
 NAMESPACE = "drabridge-demo"
+NAMESPACE_PATH = f"/api/v1/namespaces/{NAMESPACE}"
+LABEL = "app.kubernetes.io/part-of"
+"""With the value `drabridge-demo` it is on all that the demo makes, and says what may be changed and removed."""
+
 KUBERNETES = "1.35"
 DEADLINE = 60.0
 JOB_SECONDS = 3.0
@@ -56,8 +65,16 @@ COLLECTIONS = {
     "Pod": f"/api/v1/namespaces/{NAMESPACE}/pods",
     "ResourceClaim": f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims",
 }
-APPLY = "application/apply-patch+yaml"
+CLUSTER_SCOPED = ("ExtendedResourcePolicy", "DeviceClass")
+DRIVERS = {"gpu.example.com", "nic.example.com"}
 console = Console(highlight=False)
+
+
+FAILURES = (AssertionError, BuildFailed, ComponentDied, Refused, aiohttp.ClientError, TimeoutError)
+
+
+class Told(Exception):
+    """The demo ends without success, and has said why."""
 
 
 @dataclass
@@ -143,32 +160,69 @@ def live_table(picture: Picture) -> Table:
 
 
 def result_table(picture: Picture) -> Table:
+    """Two lines of columns share three: long names of Pods and claims stand side by side, devices below them."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("Pod", "container", "resource", "claim", "node", "devices"):
-        # Names of Pods and claims are long: they share what the others leave of the terminal.
-        table.add_column(column, overflow="fold", no_wrap=column not in ("Pod", "claim", "devices"))
+    for headers in ("Pod\n  container", "node\n  resource", "claim\n  devices"):
+        table.add_column(headers, overflow="fold")
     for pod in picture.pods:
         rows: dict[tuple[str, str], list[str]] = {}
         for entry in _allocation(pod):
             rows.setdefault((entry["container"], entry["resource"]), []).append(entry["device"])
-        first = (_name(pod), _claim_name(pod), pod["spec"].get("nodeName", ""))
+        claim = _claim_name(pod) or f"none: {picture.reason_of(pod)}"
+        table.add_row(_name(pod), pod["spec"].get("nodeName", "-"), claim, style="bold")
         for (container, resource), devices in rows.items():
-            name, claim, node = first
-            table.add_row(name, container, resource, claim, node, " ".join(devices))
-            first = ("", "", "")
-        if not rows and pod["spec"].get("nodeName") is None:
-            table.add_row(_name(pod), "", "", f"none: {picture.reason_of(pod)}", "", "")
+            table.add_row(f"  {container}", f"  {resource}", f"  {' '.join(devices)}")
     return table
 
 
-async def apply(cluster: Cluster, path: Path) -> None:
-    for body in yaml.safe_load_all(path.read_text()):
-        collection = COLLECTIONS[body["kind"]]
-        if f"/{NAMESPACE}/" in collection:
-            await cluster.api.call("POST", collection, body)
-        else:
-            query = {"fieldManager": "drabridge-demo", "force": "true"}
-            await cluster.api.call("PATCH", f"{collection}/{_name(body)}", body, APPLY, query=query)
+def manifests() -> Iterator[tuple[Path, Object]]:
+    """The examples in the order to be applied: what serves the names before who asks for them."""
+    first = ("deviceclasses.yaml", "policy.yaml")
+    for path in sorted(EXAMPLES.glob("*.yaml"), key=lambda path: (path.name not in first, path.name)):
+        for body in yaml.safe_load_all(path.read_text()):
+            body["metadata"].setdefault("labels", {})[LABEL] = NAMESPACE
+            yield path, body
+
+
+async def is_ours(cluster: Cluster, path: str) -> bool | None:
+    """Whether the object at `path` is the demo's; None if there is none."""
+    status, found = await cluster.api.request("GET", path)
+    if status == 404:
+        return None
+    if status != 200:
+        raise Refused(f"GET {path}", status, found)
+    return bool(found["metadata"].get("labels", {}).get(LABEL) == NAMESPACE)
+
+
+async def apply(cluster: Cluster, body: Object) -> bool:
+    """Make an object, or not if somebody else's is there that serves the whole cluster; say whether."""
+    collection = COLLECTIONS[body["kind"]]
+    if body["kind"] not in CLUSTER_SCOPED:
+        await cluster.api.call("POST", collection, body)
+        return True
+    path = f"{collection}/{_name(body)}"
+    if await is_ours(cluster, path) is False:
+        return False
+    query = {"fieldManager": NAMESPACE, "force": "true"}
+    await cluster.api.call("PATCH", path, body, APPLY_PATCH, query=query)
+    return True
+
+
+async def remove_namespace(cluster: Cluster) -> None:
+    await cluster.api.request("DELETE", NAMESPACE_PATH)
+    await wait_for(
+        lambda: cluster.api.request("GET", NAMESPACE_PATH),
+        f"namespace {NAMESPACE} to be gone",
+        until=lambda answer: answer[0] == 404,
+        deadline=DEADLINE,
+    )
+
+
+async def tidy(cluster: Cluster) -> None:
+    """Remove all that the demo made, told by its label."""
+    await remove_namespace(cluster)
+    for kind in CLUSTER_SCOPED:
+        await cluster.api.call("DELETE", COLLECTIONS[kind], query={"labelSelector": f"{LABEL}={NAMESPACE}"})
 
 
 def settled(picture: Picture) -> bool:
@@ -240,14 +294,15 @@ def _faults_of(pod: Object, claim: Object | None, count: int) -> Iterator[str]:
         yield f"Pod {name}'s annotation and the allocation of claim {_name(claim)} differ"
 
 
+def said(variable: str) -> bool:
+    return os.environ.get(variable, "") not in ("", "0")
+
+
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[Cluster]:
     program = binary()
     started = time.monotonic()
-    plane = ControlPlane(program, KUBERNETES)
-    keep = bool(os.environ.get("KEEP"))
-    try:
-        await plane.start()
+    async with ControlPlane(program, KUBERNETES) as plane:  # its directory goes, unless this fails
         for number in range(3):
             node = await plane.add_node(f"node-{number}", devices=8)
             await plane.add_devices(node, driver="nic.example.com", devices=2)
@@ -258,55 +313,103 @@ async def own_cluster() -> AsyncIterator[Cluster]:
             kubelets = asyncio.create_task(plane.play_kubelets(finish_after=JOB_SECONDS))
             try:
                 yield plane
-                if keep:
+                if said("KEEP"):
                     await _keep(plane)
             finally:
                 kubelets.cancel()
-    finally:
-        await plane.stop()
 
 
 async def _keep(plane: ControlPlane) -> None:
-    console.print(
-        f"\nLeft running until Ctrl-C. In another terminal:\n\n  export KUBECONFIG={plane.kubeconfig_admin()}\n"
-        f"  kubectl get pods,resourceclaims,erp -n {NAMESPACE}     # or: {plane.binary} kubectl …\n"
+    command = f"kubectl get pods,resourceclaims,erp -n {NAMESPACE}"
+    lines = (
+        "\nLeft running until Ctrl-C. In another terminal:\n",
+        f"  export KUBECONFIG={plane.kubeconfig_admin()}",
+        f"  {command}",
+        "\nWhere there is no kubectl, this one will do:\n",
+        f"  {plane.binary} {command}\n",
     )
-    await asyncio.Event().wait()
+    console.print("\n".join(lines), soft_wrap=True, markup=False)
+    with suppress(asyncio.CancelledError):  # Ctrl-C is how this is meant to end
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
 async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
     """The cluster that $KUBECONFIG names; it must have what the demo cannot bring along."""
-    console.print(f"Using the cluster of {kubeconfig}")
     cluster = Cluster(kubeconfig=Path(kubeconfig), kubectl=("kubectl",), directory=REPOSITORY / "build")
     try:
-        status, configuration = await cluster.api.request("GET", CONFIGURATION)
-        if status != 200 or not configuration["webhooks"][0]["clientConfig"].get("caBundle"):
-            raise AssertionError(
-                "drabridge is not installed or not running there: kubectl apply -k manifests/overlays/default"
-            )
-        slices = await cluster.api.call("GET", "/apis/resource.k8s.io/v1/resourceslices")
-        drivers = {each["spec"]["driver"] for each in slices["items"]}
-        if missing := {"gpu.example.com", "nic.example.com"} - drivers:
-            raise AssertionError(f"no DRA driver publishes devices there as {', '.join(sorted(missing))}")
-        yield cluster
+        server = cluster.api.server
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        raise AssertionError(f"KUBECONFIG={kubeconfig} cannot be used: {error!r}") from error
+    try:
+        console.print(f"The cluster at {server} (KUBECONFIG={kubeconfig})", soft_wrap=True, markup=False)
+        await check_requirements(cluster)
+        await announce(cluster)
+        if sys.stdin.isatty() and not said("YES") and not await confirmed():
+            console.print("Nothing was changed")
+            raise Told
+        try:
+            yield cluster
+        finally:
+            if said("KEEP"):
+                remove = f"kubectl delete namespaces,erp,deviceclasses -l {LABEL}={NAMESPACE}"
+                console.print(f"\nLeft there. To remove it:\n\n  {remove}\n", soft_wrap=True)
+            else:
+                await tidy(cluster)
+                console.print("What the demo made there is removed")
     finally:
         await cluster.close()
 
 
-async def show(cluster: Cluster) -> list[str]:
-    """Apply the examples, watch them get their devices, let the Job finish; give what went wrong."""
-    await cluster.api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
-    await wait_for(
-        lambda: cluster.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}"),
-        f"namespace {NAMESPACE} to be gone",
-        until=lambda answer: answer[0] == 404,
-    )
-    await cluster.add_namespace(NAMESPACE)
-    first = ("deviceclasses.yaml", "policy.yaml")
-    for path in sorted(EXAMPLES.glob("*.yaml"), key=lambda path: (path.name not in first, path.name)):
-        await apply(cluster, path)
-        console.print(f"applied examples/{path.name}")
+async def check_requirements(cluster: Cluster) -> None:
+    status, configuration = await cluster.api.request("GET", CONFIGURATION)
+    if status not in (200, 404):
+        raise Refused(f"GET {CONFIGURATION}", status, configuration)
+    if status == 404 or not configuration["webhooks"][0]["clientConfig"].get("caBundle"):
+        raise AssertionError(
+            "drabridge is not installed or not running there: kubectl apply --server-side -k manifests/overlays/default"
+        )
+    slices = await cluster.api.call("GET", "/apis/resource.k8s.io/v1/resourceslices")
+    if missing := DRIVERS - {each["spec"]["driver"] for each in slices["items"]}:
+        raise AssertionError(f"no DRA driver publishes devices there as {', '.join(sorted(missing))}")
+    if await is_ours(cluster, NAMESPACE_PATH) is False:
+        raise AssertionError(
+            f"namespace {NAMESPACE} is there and not the demo's (it has no label {LABEL}={NAMESPACE}): "
+            "the demo would delete it. Delete it yourself if nobody needs it"
+        )
+
+
+async def announce(cluster: Cluster) -> None:
+    """Say what will be done, before it is."""
+    console.print("will get, until the demo ends:" if not said("KEEP") else "will get:")
+    again = " (the one of an earlier demo is deleted)" if await is_ours(cluster, NAMESPACE_PATH) else ""
+    console.print(f"  Namespace {NAMESPACE} with the workloads of examples/{again}")
+    for _, body in manifests():
+        if (kind := body["kind"]) in CLUSTER_SCOPED:
+            foreign = await is_ours(cluster, f"{COLLECTIONS[kind]}/{_name(body)}") is False
+            console.print(f"  {kind} {_name(body)}{': there already, is used as it is' if foreign else ''}")
+
+
+async def confirmed() -> bool:
+    """Ask. Not by input(), which would keep Ctrl-C from this loop."""
+    console.print("Go on? [y/N] ", end="", markup=False)
+    typed = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, typed.set)
+    try:
+        await typed.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(sys.stdin)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+async def show(cluster: Cluster) -> None:
+    """Apply the examples, watch them get their devices, let the Job finish. Raises AssertionError if it goes wrong."""
+    began = time.monotonic()
+    await remove_namespace(cluster)
+    await cluster.add_namespace(NAMESPACE, labels={LABEL: NAMESPACE})
+    for path, body in manifests():
+        made = await apply(cluster, body)
+        console.print(f"{'applied' if made else 'left as it is'}: {body['kind']} {_name(body)} (examples/{path.name})")
     started = time.monotonic()
     before = await watch_until(cluster, "every Pod has its devices, or its reason", settled)
     console.print(f"\nAll Pods are served after {time.monotonic() - started:.1f} s\n")
@@ -316,25 +419,34 @@ async def show(cluster: Cluster) -> list[str]:
     after = await watch_until(cluster, "the Job's claims are gone", lambda picture: not names & picture.claims.keys())
     freed = sum(len(_results(claim)) for name, claim in before.claims.items() if name in names)
     console.print(f"\nThe Job has finished: {freed} devices are free again, its claims are gone")
-    return checked(before, after, training)
+    if faults := checked(before, after, training):
+        raise AssertionError("\n  ".join(("what the API server shows is wrong:", *faults)))
+    console.print(f"[green]All as it should be[/green] after {time.monotonic() - began:.1f} s")
+
+
+def tell(error: Exception) -> None:
+    console.print(f"[red]The demo failed:[/red] {escape(str(error) or repr(error))}", soft_wrap=True)
 
 
 async def main() -> int:
     kubeconfig = os.environ.get("KUBECONFIG", "")
-    started = time.monotonic()
     try:
         async with existing_cluster(kubeconfig) if kubeconfig else own_cluster() as cluster:
-            faults = await show(cluster)
-            for fault in faults:
-                console.print(f"[red]WRONG[/red] {fault}")
-            if not faults:
-                console.print(f"[green]All as it should be[/green], {time.monotonic() - started:.1f} s in all")
-    except (AssertionError, BuildFailed) as error:
-        console.print(f"[red]The demo failed:[/red] {error}")
+            try:
+                await show(cluster)
+            except FAILURES as error:  # said before it is tidied up, which may fail as well
+                tell(error)
+                raise Told from error
+    except Told:
         return 1
-    return 1 if faults else 0
+    except FAILURES as error:
+        tell(error)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
+    try:
         sys.exit(asyncio.run(main()))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -75,6 +75,7 @@ def rbac() -> str:
     for path in (
         "manifests/base/rbac.yaml",
         "manifests/components/self-managed-certificates/rbac.yaml",
+        "manifests/components/recreate-missed-pods/rbac.yaml",
     ):
         rows += list(_rules((REPOSITORY / path).read_text()))
     text = "What the operator's ServiceAccount may do, and why. Roles apply to its own namespace."

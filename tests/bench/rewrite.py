@@ -1,7 +1,7 @@
-"""How fast rewritten Pods are served, beside native ones, and how the webhook answers. `make bench`; JSON on stdout.
+"""How fast rewritten Pods are served, beside native ones, and how the webhook answers: `make bench > bench.json`.
 
-Everything runs on the same machine: control planes, operator, and the clients that load them. Not a test: nothing here
-passes or fails.
+The figures are JSON on stdout; what is being measured is said on stderr. Everything runs on the same machine: control
+planes, operator, and the clients that load them. Not a test: nothing here passes or fails.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 from cluster_site import Site, allocation, claim_name, container, pod
@@ -149,6 +150,45 @@ async def test_a_quota_of_somebody_else_under_the_companions_name_is_not_touched
     assert now["spec"] == theirs["spec"]
     stored = await ours.create(ns, pod("left", container(limits={gpu.name: 1})))
     assert not claim_name(stored)
+    event = await ours.event(stored, "ResourceQuotaNamesResource")
+    assert "drabridge-team, belongs to another ResourceQuota" in event["note"]
+
+    await ours.api.call("DELETE", f"{quotas(ns)}/drabridge-team")
+    await companion(ours, ns)
+    await ours.bound_back(await ours.create(ns, pod("served", container(limits={gpu.name: 1}))))
+
+
+async def test_a_quota_and_its_pods_in_one_file_go_together_and_the_cap_holds(
+    ours: Site, ns: str, serve: Serve
+) -> None:
+    gpu = await serve(devices=8)
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team"},
+        "spec": {"hard": {f"requests.{gpu.name}": "3"}},
+    }
+    manifests = [quota, *(pod(f"p{number}", container(limits={gpu.name: 1})) for number in range(3))]
+    text = "\n---\n".join(map(json.dumps, manifests))
+    await ours.cluster.kubectl("apply", "-n", ns, "-f", "-", stdin=text)
+    for number in range(3):
+        await ours.bound_back({"metadata": {"namespace": ns, "name": f"p{number}"}})
+    _, made = await companion(ours, ns)
+    assert list(made["spec"]["hard"].values()) == ["3"]
+    more = await ours.create(ns, pod("more", container(limits={gpu.name: 1})))
+    await ours.event(more, "ClaimRefused")
+
+
+async def test_a_quota_of_half_a_device_is_told_that_it_cannot_be_kept(ours: Site, ns: str, serve: Serve) -> None:
+    gpu = await serve()
+    await add_quota(ours, ns, {f"requests.{gpu.name}": "500m"})
+
+    async def told() -> str:
+        events = await ours.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")
+        about = (each for each in events["items"] if each["regarding"]["kind"] == "ResourceQuota")
+        return next((str(each["note"]) for each in about), "")
+
+    assert "its cap of 500m is not whole" in await wait_for(told, "the event on the quota")
 
 
 async def test_a_dead_key_is_reported_and_not_mirrored(ours: Site, ns: str, serve: Serve) -> None:

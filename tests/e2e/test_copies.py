@@ -6,6 +6,8 @@ import copy
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cluster_site import Site, allocation, claim_name, container, pod, requests_of, uses
 from upstream.api import Refused, wait_for
 
@@ -74,6 +76,27 @@ async def test_a_copy_whose_shape_nobody_knows_does_not_share_and_is_told(ours: 
     stored = await ours.create(ns, strange)
     assert claim_name(stored) != claim_name(first)
     await ours.event(stored, "CopyWithoutAnnotation")
+    assert len((await ours.claim(first))["status"]["reservedFor"]) == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--same-node",)], ids=["its YAML", "debug --same-node"])
+async def test_a_copy_that_names_its_node_does_not_share_and_is_told(
+    ours: Site, ns: str, serve: Serve, options: tuple[str, ...]
+) -> None:
+    """As `kubectl get -o yaml | kubectl create` makes it: no scheduler allocates for a Pod that has its node."""
+    gpu = await serve(devices=4)
+    first = await ours.bound_back(await ours.create(ns, pod("first", container(limits={gpu.name: 1}))))
+    if options:
+        debug = ("debug", "first", "-n", ns, "--copy-to=second", "--image=busybox", "--container=shell", *options)
+        await ours.cluster.kubectl(*debug, "--attach=false")
+        second = await ours.api.call("GET", f"/api/v1/namespaces/{ns}/pods/second")
+    else:
+        body = bare(first, "second")
+        body["spec"]["nodeName"] = first["spec"]["nodeName"]
+        second = await ours.create(ns, body)
+    assert claim_name(second) != claim_name(first)
+    assert not allocation(second)
+    await ours.event(second, "NodeNameSet")
     assert len((await ours.claim(first))["status"]["reservedFor"]) == 1
 
 

@@ -100,7 +100,7 @@ async def test_missed_pods_are_reported_and_made_anew_only_where_the_policy_says
     assert all(map(claim_name, served))
     for each in (alone, reported):
         event = await site.event(each, "MissedByWebhook")
-        assert "did not pass the webhook" in event["note"]
+        assert "was not rewritten when it was stored" in event["note"]
         assert (await site.pod(each))["metadata"]["uid"] == each["metadata"]["uid"]
     current = site.installed.replicas[-1]
     await wait_for(
@@ -235,6 +235,22 @@ async def test_draining_lets_running_pods_go_on_after_everything_is_deleted(
     assert await site.claim_exists(running)
     await site.finish(running)
     await wait_for(lambda: site.claim_exists(running), "Kubernetes to free it", until=lambda there: not there)
+
+
+async def test_where_no_webhook_is_registered_nothing_is_made_anew(install: Install, stack: AsyncExitStack) -> None:
+    """The Pods that came instead would be missed as well, and be deleted in their turn, without end."""
+    site = await install()
+    await allow_recreation(site)
+    gpu = await serve(site, stack, missedPods="Recreate")
+    code, text = await drain(site)
+    assert code == 0, text
+    await site.api.call("POST", "/apis/apps/v1/namespaces/default/deployments", deployment("web", {gpu.name: 1}, 2))
+    missed = await wait_for(lambda: pods_of(site, "web"), "two missed Pods", until=lambda pods: len(pods) == 2)
+    for each in missed:
+        await site.event(each, "MissedByWebhook")
+    assert {each["metadata"]["uid"] for each in await pods_of(site, "web")} == {
+        each["metadata"]["uid"] for each in missed
+    }
 
 
 async def test_drain_waits_for_pods_without_claims_and_names_them(install: Install, stack: AsyncExitStack) -> None:

@@ -313,7 +313,7 @@ async def test_a_pod_from_before_its_policy_is_told_that_it_would_be_served_now(
     check_untouched(early, pod("early", container(limits={name: 1})))
     await site.add_policy(unique(), {"resourceName": name}, gpu.device_class, afterwards)
     event = await site.event(early, Reason.MISSED)
-    assert f"Pod {ns}/early asks for {name} and did not pass the webhook" in event["note"]
+    assert f"Pod {ns}/early asks for {name} and was not rewritten when it was stored" in event["note"]
     assert f"Cure: {CURES[Reason.MISSED]}." in event["note"]
 
     # The cure cures.

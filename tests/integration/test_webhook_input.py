@@ -291,7 +291,7 @@ async def test_a_namespace_its_cap_and_its_pod_in_one_file_leave_the_pod_alone(
         name = unique()
         afterwards.push_async_callback(place.site.cluster.remove_namespace, name)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        limits = {"limits": [{"type": "Container", "max": {GPU: "4"}}]}
+        limits = {"limits": [{"type": "Container", "min": {GPU: "1"}}]}
         cap = {
             "apiVersion": "v1",
             "kind": "LimitRange",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -24,6 +25,9 @@ COMPONENTS: tuple[Component, ...] = ("etcd", "kube-apiserver", "kube-controller-
 KUBERNETES: tuple[Component, ...] = COMPONENTS[1:]
 # Without the API server's end first, its graceful stop waits for an etcd that is gone; killed, the order costs nothing.
 STOP_ORDER: tuple[Component, ...] = ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "etcd")
+INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt)
+"""Ends by a user's wish: nobody will look for the logs."""
+
 ATTEMPTS = 3
 READY_SECONDS = 90.0
 AUDIT_POLICY = {
@@ -74,15 +78,15 @@ class ControlPlane(Cluster):
     async def __aenter__(self) -> Self:
         try:
             await self.start()
-        except BaseException:
-            await self._stop(failed=True)
+        except BaseException as error:
+            await self._stop(failed=not isinstance(error, INTERRUPTIONS))
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stop(failed=kind is not None)
+        await self._stop(failed=kind is not None and not issubclass(kind, INTERRUPTIONS))
 
     async def start(self) -> None:
         """Start everything and wait until it is ready: healthy, and Pods can be created in `default`.

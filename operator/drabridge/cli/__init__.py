@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +20,24 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"drabridge {version('drabridge')}")
+        raise typer.Exit
+
+
+@app.callback()
+def drabridge(
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before a verb."""
+
+
 app.command("operator", help=operator.HELP)(operator.operator)
 
 app.command("drain", help=drain.HELP)(drain.drain)

@@ -128,6 +128,11 @@ class QuotaView:
         """Namespace and name."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether this is a companion, which needs none itself whatever somebody added to it."""
+        return bool(self.companion_of) and self.name.startswith(COMPANION_PREFIX)
+
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "QuotaView":
         """Read a ResourceQuota."""
@@ -157,10 +162,14 @@ def _devices(quantities: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What stands in the way of serving one name in a namespace with a quota; `problem` is empty if nothing does."""
+    """What stands in the way of serving one name in a namespace with a quota; `problem` is empty if nothing does.
+
+    A `pending` problem goes away by itself: Pods are rewritten, and wait for their claims until it has.
+    """
 
     quota: str
     problem: str = ""
+    pending: bool = False
 
 
 def companion_name(quota: QuotaView) -> str:
@@ -173,7 +182,7 @@ def companion_hard(quota: QuotaView, served: Mapping[str, str]) -> dict[str, str
 
     Empty where the quota names none of them, or where it cannot be mirrored (`problem_of`).
     """
-    if quota.companion_of or quota.scoped:
+    if quota.scoped or quota.stands_in:
         return {}
     return {
         f"{served[name]}{DEVICES_SUFFIX}": value
@@ -189,22 +198,42 @@ def problem_of(quota: QuotaView, name: str, served: Mapping[str, str]) -> str:
     others = sorted(each for each in quota.capped if each != name and served.get(each) == served[name])
     if others:
         return f"it caps {others[0]} as well, which the same DeviceClass {served[name]} serves"
+    if Quantity.parse(quota.capped[name]).as_int() is None:
+        return f"its cap of {quota.capped[name]} is not whole, and devices are"
     return ""
+
+
+def is_companion(other: QuotaView, quota: QuotaView) -> bool:
+    """Whether `other` is the companion of `quota`: by name and label, since anybody can write one of them by chance."""
+    return other.companion_of == quota.uid and other.name == companion_name(quota)
 
 
 def caps_of(quotas: Iterable[QuotaView], served: Mapping[str, str]) -> dict[str, Cap]:
     """Resource name -> what the quotas of one namespace mean for serving it. A cap without a problem is in force."""
-    quotas = list(quotas)
-    companions = {quota.companion_of: quota for quota in quotas if quota.companion_of}
+    by_name = {quota.name: quota for quota in quotas}
     caps: dict[str, Cap] = {}
-    for quota in sorted(quotas, key=lambda each: each.name):
-        for name in quota.capped if not quota.companion_of else ():
-            problem = problem_of(quota, name, served) if name in served else ""
-            if name in served and not problem and not _in_force(quota, name, served, companions.get(quota.uid)):
-                problem = "its companion quota is not in force yet"
-            if name not in caps or problem:
-                caps[name] = Cap(quota.name, problem)
+    for quota in sorted(by_name.values(), key=lambda each: each.name):
+        for name in () if quota.stands_in else quota.capped:
+            cap = _cap(quota, name, served, by_name.get(companion_name(quota))) if name in served else Cap(quota.name)
+            if name not in caps or _weight(cap) > _weight(caps[name]):
+                caps[name] = cap
     return caps
+
+
+def _weight(cap: Cap) -> int:
+    """What keeps Pods from being rewritten counts more than what only has them wait."""
+    return 0 if not cap.problem else 1 if cap.pending else 2
+
+
+def _cap(quota: QuotaView, name: str, served: Mapping[str, str], named: QuotaView | None) -> Cap:
+    """`named` is the quota under the companion's name, whoever made it."""
+    if problem := problem_of(quota, name, served):
+        return Cap(quota.name, problem)
+    if named is not None and not is_companion(named, quota):
+        return Cap(quota.name, f"the name of its companion, {named.name}, belongs to another ResourceQuota")
+    if not _in_force(quota, name, served, named):
+        return Cap(quota.name, "its companion quota is not in force yet", pending=True)
+    return Cap(quota.name)
 
 
 def _in_force(quota: QuotaView, name: str, served: Mapping[str, str], companion: QuotaView | None) -> bool:

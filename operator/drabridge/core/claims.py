@@ -19,10 +19,10 @@ from drabridge.core.asked import Asked
 from drabridge.core.claimspec import ContainerDemand, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput
-from drabridge.core.podview import Ask, ContainerKind, PodView
+from drabridge.core.podview import Ask, ContainerKind, PodClaim, PodView
 from drabridge.core.quantity import Quantity
-from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, ANNOTATIONS_MAX, NameAsk, object_to, our_claim
+from drabridge.core.reasons import Reason
+from drabridge.core.rewrite import ALLOCATION, ALLOWED_RULES, ANNOTATIONS_MAX, NameAsk, object_to, opted_out, our_claim
 
 CONDITION = "drabridge.io/DevicesAllocated"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "drabridge"}
@@ -141,23 +141,27 @@ def next_step(pod: PodView, claim: ClaimView | None, cluster: ClusterView) -> Ne
     entry = our_claim(pod)
     if entry is None or pod.deleting or pod.phase in ("Succeeded", "Failed"):
         return Settled()
-    if claim is not None and claim.owner_uid != pod.uid:
-        return Waiting(Reason.CLAIM_FOREIGN, f"ResourceClaim {claim.key} is not owned by {pod.described}")
-    if claim is not None:
+    if claim is None:
+        return _without_claim(pod, entry, cluster)
+    if claim.owner_uid == pod.uid:
         return _bind_back(pod, claim)
+    if opted_out(pod):
+        return Settled()  # its author points it to the claim of another Pod on purpose
+    return Waiting(Reason.CLAIM_FOREIGN, f"ResourceClaim {claim.key} is not owned by {pod.described}")
+
+
+def _without_claim(pod: PodView, entry: PodClaim, cluster: ClusterView) -> NextStep:
     if pod.node_name:
         # No scheduler looks at it any more, so a claim made now would never be allocated.
         if pod.phase != "Pending" or pod.conditions.get(CONDITION) == "True":
             return Settled()
-        return Waiting(
-            Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}, and its claim is gone"
-        )
+        return Waiting(Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}, and it has no claim")
     try:
         asked = annotation.decode(pod)
     except InvalidInput as error:
         return Waiting(Reason.ANNOTATION_INVALID, str(error))
     if asked is None:
-        return Waiting(Reason.ANNOTATION_INVALID, f"{pod.described}: annotation {annotation.ANNOTATION} is missing")
+        return Waiting(Reason.COPY_UNREADABLE, f"{pod.described}: annotation {annotation.ANNOTATION} is missing")
     return _create(pod, entry.name, str(entry.claim_name), asked, cluster)
 
 
@@ -274,8 +278,7 @@ def _bind_back(pod: PodView, claim: ClaimView) -> BindBack | Settled:
     one_pool = len({(result.driver, result.pool) for result in claim.results}) == 1
     shown = {result.device if one_pool else f"{result.pool}/{result.device}" for result in claim.results}
     names = ", ".join(sorted(shown))
-    count = len(claim.results)
-    message = f"{count} {'device' if count == 1 else 'devices'} on {pod.node_name}: {names}"
+    message = f"{in_devices(len(claim.results))} on {pod.node_name}: {names}"
     room = min(ALLOCATION_MAX_BYTES, ANNOTATIONS_MAX - pod.annotation_bytes - len(ALLOCATION))
     return BindBack(allocation_of(claim.results, asked, room), message[:1024])
 
@@ -305,6 +308,6 @@ def _row(result: DeviceResult) -> dict[str, str]:
     return {"request": result.request, "driver": result.driver, "pool": result.pool, "device": result.device}
 
 
-def cure_of(waiting: Waiting) -> str:
-    """The sentence that an event shows: what is wrong, and what to do about it."""
-    return f"{waiting.detail}. Cure: {CURES[waiting.reason]}."
+def in_devices(count: int) -> str:
+    """A number of devices in words: "1 device", "2 devices"."""
+    return "1 device" if count == 1 else f"{count} devices"

@@ -6,7 +6,7 @@ from typing import Any
 from drabridge.core.auto import choose
 from drabridge.core.cluster import ClusterView
 from drabridge.core.policy import Coexistence, Delivery, PolicyView
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.usage import Usage
 
 
@@ -41,14 +41,14 @@ def status_of(
 
 def _ready(policy: PolicyView, cluster: ClusterView) -> tuple[bool, Reason, str]:
     for reason, detail in _hindrances(policy, cluster):
-        return False, reason, _sentence(detail, CURES[reason])
+        return False, reason, with_cure(detail, reason)
     mapping = cluster.classes.resolve(policy.resource)
     if mapping and mapping.losers:
         # The policy names its class, so nothing is in doubt; without the policy it would be.
         detail = (
             f"DeviceClass {', '.join(mapping.losers)} declares {policy.resource} as well; the policy's class is used"
         )
-        return True, Reason.NAME_COLLISION, _sentence(detail, CURES[Reason.NAME_COLLISION])
+        return True, Reason.NAME_COLLISION, with_cure(detail, Reason.NAME_COLLISION)
     choice = choose(policy.resource, cluster)
     how = f"{policy.resource} is served by DeviceClass {policy.device_class}, delivery {choice.delivery}"
     why = f"; not natively: {choice.detail}" if _auto_rewrites(policy, choice.delivery) else ""
@@ -75,7 +75,3 @@ def _hindrances(policy: PolicyView, cluster: ClusterView) -> Iterable[tuple[Reas
 
 def _auto_rewrites(policy: PolicyView, delivery: Delivery) -> bool:
     return policy.delivery is Delivery.AUTO and delivery is Delivery.REWRITE
-
-
-def _sentence(detail: str, cure: str) -> str:
-    return f"{detail}. Cure: {cure}."

@@ -50,6 +50,9 @@ class Reason(StrEnum):
     RESOURCE_QUOTA = "ResourceQuotaNamesResource"
     """A ResourceQuota of the namespace caps the name, and the cap cannot be kept for rewritten Pods, or not yet."""
 
+    QUOTA_PENDING = "CompanionQuotaPending"
+    """A ResourceQuota of the namespace caps the name, and the companion that keeps the cap is not in force yet."""
+
     QUOTA_KEY_DEAD = "QuotaKeyWithoutEffect"
     """A ResourceQuota names the resource without `requests.`; Kubernetes counts nothing by such a key."""
 
@@ -76,8 +79,8 @@ class Reason(StrEnum):
     """The Pod is a copy of a rewritten Pod, but what the original asked for is not on it any more."""
 
     MISSED = "MissedByWebhook"
-    """The Pod would be rewritten now, but was stored while no webhook answered, before drabridge was installed, or
-    before its name was served."""
+    """The Pod would be rewritten now, and was not when it was stored: no webhook answered, drabridge was not installed,
+    or something stood in the way that is gone."""
 
     RECREATED = "MissedPodRecreated"
     """The Pod did not pass the webhook, and was deleted so that its controller makes a new one, as the policy says."""
@@ -155,6 +158,7 @@ CURES: Mapping[Reason, str] = {
     Reason.RESOURCE_QUOTA: (
         "cap the devices of the name's DeviceClass instead: <class>.deviceclass.resource.k8s.io/devices"
     ),
+    Reason.QUOTA_PENDING: "wait; the Pod goes on by itself",
     Reason.QUOTA_KEY_DEAD: "write requests.<name> instead",
     Reason.COMPANION_FOREIGN: "rename that ResourceQuota",
     Reason.NOT_WHOLE: "ask for a whole number of devices",
@@ -183,3 +187,8 @@ CURES: Mapping[Reason, str] = {
     Reason.SETTLING: "wait",
     Reason.GATE_UNKNOWN: "wait; if it lasts, look at the logs of drabridge's leader",
 }
+
+
+def with_cure(detail: str, reason: Reason) -> str:
+    """The sentence that people read: what is wrong, and what to do about it."""
+    return f"{detail}. Cure: {CURES[reason]}."

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from drabridge.core import asked as annotation
 from drabridge.core.asked import Asked, AskedRequest
 from drabridge.core.auto import choose
-from drabridge.core.caps import Max
+from drabridge.core.caps import Cap, Max
 from drabridge.core.claimspec import MAX_DEVICES, ClaimPlan, ContainerDemand, plan, total
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import InvalidInput, quoted
-from drabridge.core.names import is_explicit
+from drabridge.core.names import implicit_class, is_explicit
 from drabridge.core.podpatch import (
     JSONPatch,
     remove_annotation,
@@ -47,6 +47,9 @@ ALLOCATION = "drabridge.io/allocation"
 CONTAINERS_MAX = 512
 """Containers of a Pod, and extended resources asked for by all of them: 16 times what one claim can hold. A plan costs
 the product of the two, and a Pod of the size that the API server takes could keep us busy for minutes."""
+
+SATURATED = 2**31
+"""A number of devices that is shown as "more"."""
 
 ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all annotations of an object, keys and values (apimachinery, TotalAnnotationSizeLimitB)."""
@@ -110,9 +113,10 @@ class NameAsk:
 def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
     """Say what admission does with `pod` (KEP-5004 "Proposal"; design §2)."""
     verdict, marked = _decide(pod, cluster, names), our_claim(pod)
-    if isinstance(verdict, LeaveAlone) and marked and marked.claim_name in names.taken and not _opted_out(pod, cluster):
+    if isinstance(verdict, LeaveAlone) and marked and marked.claim_name in names.taken and not opted_out(pod):
         # A copy (`kubectl debug --copy-to --same-node`) must not share in silence; who opts out wants it as it is.
-        return replace(verdict, patch=set_entry(pod, marked.name, names.fresh))
+        patch = set_entry(pod, marked.name, names.fresh) + remove_annotation(pod, ALLOCATION)
+        return replace(verdict, patch=patch)
     return verdict
 
 
@@ -168,8 +172,13 @@ def _node_name_set(pod: PodView, _: ClusterView) -> Objection | None:
     return Objection(Reason.NODE_NAME_SET, f"{pod.described}: spec.nodeName is {pod.node_name}")
 
 
+def opted_out(pod: PodView) -> bool:
+    """Whether the Pod's author wants it left alone."""
+    return pod.annotations.get(OPT_OUT, "").lower() == "false"
+
+
 def _opted_out(pod: PodView, _: ClusterView) -> Objection | None:
-    if pod.annotations.get(OPT_OUT, "").lower() != "false":
+    if not opted_out(pod):
         return None
     return Objection(Reason.OPTED_OUT, f"{pod.described}: metadata.annotations['{OPT_OUT}'] is false")
 
@@ -202,7 +211,9 @@ POD_RULES: tuple[Callable[[PodView, ClusterView], Objection | None], ...] = (
 def _not_served(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
     if cluster.classes.resolve(ask.resource):
         return None
-    return Objection(Reason.NOT_SERVED, f"no DeviceClass stands behind {ask.resource}", ask.resource)
+    implied = implicit_class(ask.resource)
+    detail = f"DeviceClass {implied} does not exist" if implied else f"no DeviceClass stands behind {ask.resource}"
+    return Objection(Reason.NOT_SERVED, detail, ask.resource)
 
 
 def _policy_off(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
@@ -306,15 +317,33 @@ def _above(asked: str, cap: Max, pod: PodView, resource: str) -> Objection:
 
 def _resource_quota(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
     cap = cluster.namespace.caps.get(ask.resource)
-    if cap is None or not cap.problem:
+    if cap is None or not cap.problem or cap.pending:
         return None
-    detail = f"ResourceQuota {pod.namespace}/{cap.quota} names requests.{ask.resource}, and {cap.problem}"
-    return Objection(Reason.RESOURCE_QUOTA, detail, ask.resource)
+    return Objection(Reason.RESOURCE_QUOTA, _quota_detail(pod, ask, cap), ask.resource)
+
+
+def _quota_pending(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    """The API server enforces the cap in a moment. The Pod may come meanwhile, its claim may not."""
+    cap = cluster.namespace.caps.get(ask.resource)
+    if cap is None or not cap.pending:
+        return None
+    return Objection(Reason.QUOTA_PENDING, _quota_detail(pod, ask, cap), ask.resource)
+
+
+def _quota_detail(pod: PodView, ask: NameAsk, cap: Cap) -> str:
+    return f"ResourceQuota {pod.namespace}/{cap.quota} names requests.{ask.resource}, and {cap.problem}"
 
 
 NameRule = Callable[[PodView, NameAsk, ClusterView], Objection | None]
 
-ALLOWED_RULES: tuple[NameRule, ...] = (_not_served, _policy_off, _not_selected, _limit_range, _resource_quota)
+ALLOWED_RULES: tuple[NameRule, ...] = (
+    _not_served,
+    _policy_off,
+    _not_selected,
+    _limit_range,
+    _resource_quota,
+    _quota_pending,
+)
 """What must hold at admission and still when the claim is created: anybody can write our annotation."""
 
 QUANTITY_RULES: tuple[NameRule, ...] = (_unreadable, _not_whole, _limit_differs)
@@ -426,11 +455,12 @@ def _too_many(pod: PodView, served: list[NameAsk], claim: ClaimPlan) -> Objectio
     """The sum first, then who asks for how much: a person has to see which container to make smaller."""
     if claim.devices <= MAX_DEVICES:
         return None
-    parts = [f"{each.container.name} {each.request} {each.resource}" for ask in served for each in ask.asks]
+    parts = [f"{each.container.name} {each.request[:30]} {each.resource}" for ask in served for each in ask.asks]
+    count = str(claim.devices) if claim.devices < SATURATED else "more"  # what is written may be more than an int64
     shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
     return Objection(
         Reason.TOO_MANY_DEVICES,
-        f"{pod.described} asks for {claim.devices} devices in all, a ResourceClaim holds {MAX_DEVICES}: {shown}",
+        f"{pod.described} asks for {count} devices in all, a ResourceClaim holds {MAX_DEVICES}: {shown}",
     )
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import structlog
 
 from drabridge.core.asked import ANNOTATION
+from drabridge.core.claims import in_devices
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
 from drabridge.core.podpatch import JSONPatch
 from drabridge.core.podview import PodView
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.restore import restore
 from drabridge.core.rewrite import (
     CLAIM_PREFIX,
@@ -167,7 +168,7 @@ class Admission:
         """What kubectl shows. Nothing is said where all is as it should be, or where others serve the name."""
         plugins = self._caches.cluster().nodes.plugins
         return tuple(
-            f"drabridge: {each.reason}: {each.detail}. Cure: {CURES[each.reason]}."
+            f"drabridge: {each.reason}: {with_cure(each.detail, each.reason)}"
             for each in objections
             if each.reason is not Reason.NATIVE and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
         )
@@ -185,8 +186,7 @@ def _outcome(verdict: LeaveAlone) -> str:
 
 def _served(verdict: Rewrite) -> str:
     names = ", ".join(sorted({request.resource for request in verdict.asked.requests}))
-    count = verdict.asked.devices
     return (
-        f"drabridge: {names}: {count} {'device' if count == 1 else 'devices'} by ResourceClaim {verdict.claim_name},"
+        f"drabridge: {names}: {in_devices(verdict.asked.devices)} by ResourceClaim {verdict.claim_name},"
         " which is created once the Pod is stored; the Pod waits for it"
     )

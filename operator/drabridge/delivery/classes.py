@@ -7,7 +7,7 @@ import json
 
 from drabridge.core.classmap import NAME_ANNOTATION, ClassView
 from drabridge.core.cluster import ClusterView, Gate
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.kube.caches import Caches
 from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.recorder import ObjectRef, Recorder
@@ -63,4 +63,6 @@ class ClassNotices:
         view = self._caches.classes.get(device_class)
         if view:
             ref = ObjectRef("DeviceClass", "resource.k8s.io/v1", "", view.name, view.uid)
-            self._recorder.record(ref, reason, f"{note}. Cure: {cure or CURES[reason]}.", "Warning", "MapName")
+            self._recorder.record(
+                ref, reason, f"{note}. Cure: {cure}." if cure else with_cure(note, reason), "Warning", "MapName"
+            )

@@ -123,6 +123,7 @@ class Operator:
         """Bring the gauges up to date."""
         self.rewrites.measure()
         self.policies.measure()
+        self.quotas.measure()
         self.metrics.gate.set({Gate.ON: 1, Gate.OFF: 0, Gate.UNKNOWN: -1}[self.caches.gate])
         self.metrics.events_dropped.set(self.recorder.dropped)
 

@@ -15,22 +15,64 @@ import structlog
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, Missing, Refused
 from drabridge.core.podview import PodView
 from drabridge.core.policy import MissedPods
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.rewrite import DELIVERY_LABEL, ClaimNames, Objection, Rewrite, decide, our_claim
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
 from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.recorder import ObjectRef, Recorder
-from drabridge.kube.resources import PODS
+from drabridge.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, PODS
 
 UNTOLD = frozenset({Reason.NATIVE, Reason.NOT_SERVED, Reason.OPTED_OUT})
 """Nothing is wrong with these as far as we know: somebody else serves the Pod, or its author wants it so."""
+
+CONFIGURATION = "drabridge"
+RECREATE_AGAIN = 60.0
+"""Seconds after which an owner's missed Pods may be deleted a second time; doubled by each further round."""
+
+RECREATE_AGAIN_MOST = 3600.0
+OWNERS_MAX = 10_000
 
 NO_NAME = "drabridge-0000000000000000"
 """For decisions that are not carried out."""
 
 _log = structlog.get_logger(__name__)
+
+
+class Recreation:
+    """Which owners' missed Pods may be deleted now.
+
+    If the webhook is not reached, the Pods that come instead are missed as well, and would be deleted in their turn
+    without end. So each owner's Pods are deleted in one round, those that came after that only much later, and later
+    each time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._allowed = False
+        self._rounds: dict[str, tuple[int, float]] = {}  # owner -> rounds, and not before when the next one may be
+        self._now = 0.0
+        self._done: set[str] = set()
+
+    def begin_round(self, *, answered: bool) -> None:
+        """Look at the time. `answered` says whether API servers may call us; if not, nobody's Pods are deleted."""
+        for owner in self._done:
+            rounds = self._rounds.get(owner, (0, 0.0))[0] + 1
+            wait = min(RECREATE_AGAIN * 2 ** (rounds - 1), RECREATE_AGAIN_MOST)
+            self._rounds[owner] = (rounds, self._now + wait)
+        self._done.clear()
+        self._now, self._allowed = self._clock.monotonic(), answered
+        if len(self._rounds) > OWNERS_MAX:
+            self._rounds = {owner: entry for owner, entry in self._rounds.items() if entry[1] > self._now}
+
+    def allows(self, owner: str) -> bool:
+        """Whether Pods of this owner may be deleted in this round."""
+        return self._allowed and self._now >= self._rounds.get(owner, (0, 0.0))[1]
+
+    def done(self, owner: str) -> None:
+        """Note that a Pod of this owner was deleted."""
+        self._done.add(owner)
 
 
 class PendingPods:
@@ -51,6 +93,7 @@ class PendingPods:
         self._recorder = recorder
         self._metrics = metrics
         self._interval = interval
+        self._recreation = Recreation(clock)
         self._clock = clock
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -65,6 +108,7 @@ class PendingPods:
     async def look(self) -> None:
         """Look once: record an event on each Pod that is left alone for a reason its author can remove."""
         reasons: Counter[Reason] = Counter()
+        self._recreation.begin_round(answered=await self._is_registered())
         for pod in await self._pods():
             for objection in self._objections(pod):
                 reasons[objection.reason] += 1
@@ -74,10 +118,10 @@ class PendingPods:
             self._metrics.left_alone.labels(reason).set(count)
 
     async def _pods(self) -> list[PodView]:
-        """Unscheduled Pods that ask for extended resources, or carry the claim of another Pod."""
+        """Unscheduled Pods that ask for extended resources, and copies that nothing else of us looks at."""
         pods = [record.pod for record in self._caches.pods if not record.pod.node_name]
         async for page in self._client.list_pages(
-            PODS, field_selector="spec.nodeName=,status.phase=Pending", label_selector=f"!{DELIVERY_LABEL}"
+            PODS, field_selector="status.phase=Pending", label_selector=f"!{DELIVERY_LABEL}"
         ):
             for raw in page["items"]:
                 try:
@@ -87,7 +131,9 @@ class PendingPods:
         return [
             pod
             for pod in pods
-            if pod.phase == "Pending" and not pod.deleting and (pod.extended() or _is_bare_copy(pod))
+            if pod.phase == "Pending"
+            and not pod.deleting
+            and (_is_bare_copy(pod) or (not pod.node_name and pod.extended()))
         ]
 
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
@@ -96,9 +142,9 @@ class PendingPods:
             return verdict.objections
         on_it = {ask.resource for ask in pod.extended()}
         missed = sorted(on_it & {request.resource for request in verdict.asked.requests})
-        detail = f"{pod.described} asks for {{}} and did not pass the webhook"
+        detail = f"{pod.described} asks for {{}} and was not rewritten when it was stored"
         if _is_bare_copy(pod):
-            return (Objection(Reason.MISSED, f"{pod.described} is a copy and did not pass the webhook"),)
+            return (Objection(Reason.MISSED, f"{pod.described} is a copy and has no claim of its own"),)
         return (*(Objection(Reason.MISSED, detail.format(name), name) for name in missed), *verdict.left)
 
     async def _tell(self, pod: PodView, objection: Objection) -> None:
@@ -107,16 +153,33 @@ class PendingPods:
         if objection.reason is Reason.MISSED and self._to_be_recreated(pod, objection):
             await self._recreate(pod, objection)
         else:
-            self._record(pod, objection.reason, f"{objection.detail}. Cure: {CURES[objection.reason]}.", "Warning")
+            self._record(pod, objection.reason, with_cure(objection.detail, objection.reason), "Warning")
 
     def _to_be_recreated(self, pod: PodView, objection: Objection) -> bool:
         policy = self._caches.cluster().policies.get(objection.resource or "")
-        return policy is not None and policy.missed is MissedPods.RECREATE and pod.owner is not None
+        if policy is None or policy.missed is not MissedPods.RECREATE or pod.owner is None:
+            return False
+        return self._recreation.allows(pod.owner.uid)
+
+    async def _is_registered(self) -> bool:
+        """Whether API servers are told to call us at all; after `drabridge drain` they are not.
+
+        Asked only where a policy would have Pods deleted; the component that allows that allows this as well.
+        """
+        if all(policy.missed is MissedPods.REPORT for policy in self._caches.cluster().policies.values()):
+            return False
+        try:
+            await self._client.get(MUTATING_WEBHOOK_CONFIGURATIONS, None, CONFIGURATION)
+        except (Missing, Refused):
+            return False
+        return True
 
     async def _recreate(self, pod: PodView, objection: Objection) -> None:
         """Delete the Pod; its controller makes another. The UID keeps that from happening to the new one."""
         try:
             await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid)
+            if pod.owner:
+                self._recreation.done(pod.owner.uid)
         except (Missing, Conflict):
             return
         except Refused as error:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from drabridge.core.auto import rewritten
-from drabridge.core.caps import COMPANION_OF, QuotaView, companion_hard, companion_name
+from drabridge.core.caps import (
+    COMPANION_OF,
+    COMPANION_PREFIX,
+    QuotaView,
+    companion_hard,
+    companion_name,
+    is_companion,
+    problem_of,
+)
 from drabridge.core.claims import MANAGED_BY
 from drabridge.core.errors import Missing
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client, PatchType
@@ -30,6 +39,7 @@ class CompanionQuotas:
         self._caches = caches
         self._client = client
         self._recorder = recorder
+        self._metrics = metrics
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("quota"))
 
     def wake_all(self) -> None:
@@ -38,23 +48,23 @@ class CompanionQuotas:
             self.wake(quota)
 
     def wake(self, quota: QuotaView) -> None:
-        """Look at a quota, or at the one that it is the companion of."""
-        if not quota.companion_of:
-            if quota.capped or quota.dead or self._companion(quota):
-                self.queue.wake(quota.key)
-            return
-        for each in self._caches.in_namespace(self._caches.quotas, quota.namespace):
-            if each.uid == quota.companion_of:
-                self.queue.wake(each.key)
+        """Look at a quota, and at those whose companion it is or whose companion's name it has."""
+        if quota.capped or quota.dead or self._companion(quota):
+            self.queue.wake(quota.key)
+        if quota.name.startswith(COMPANION_PREFIX):
+            for each in self._caches.in_namespace(self._caches.quotas, quota.namespace):
+                if companion_name(each) == quota.name:
+                    self.queue.wake(each.key)
 
     async def serve(self, key: str) -> None:
         """Make one quota's companion what it should be. The garbage collector takes it away with its quota."""
         quota = self._caches.quotas.get(key)
-        if quota is None or quota.companion_of:
+        if quota is None:
             return
-        self._report_dead_keys(quota)
+        served = rewritten(quota.capped, self._caches.cluster())
+        self._report(quota, served)
         companion = self._companion(quota)
-        wanted = companion_hard(quota, rewritten(quota.capped, self._caches.cluster()))
+        wanted = companion_hard(quota, served)
         if companion is None and wanted:
             await self._make(quota, wanted)
         elif companion is not None and not wanted:
@@ -63,8 +73,8 @@ class CompanionQuotas:
             await self._apply(quota, wanted)
 
     def _companion(self, quota: QuotaView) -> QuotaView | None:
-        others = self._caches.in_namespace(self._caches.quotas, quota.namespace)
-        return next((each for each in others if each.companion_of == quota.uid), None)
+        named = self._caches.quotas.get(f"{quota.namespace}/{companion_name(quota)}")
+        return named if named and is_companion(named, quota) else None
 
     async def _make(self, quota: QuotaView, hard: dict[str, str]) -> None:
         """Apply would change a quota of somebody else that has the name, so look first."""
@@ -73,9 +83,10 @@ class CompanionQuotas:
             there = QuotaView.of(await self._client.get(RESOURCE_QUOTAS, quota.namespace, name))
         except Missing:
             there = None
-        if there is not None and there.companion_of != quota.uid:
-            note = f"ResourceQuota {there.key} is not the companion of {quota.key}. Cure: "
-            self._record(quota, Reason.COMPANION_FOREIGN, note + f"{CURES[Reason.COMPANION_FOREIGN]}.")
+        if there is not None and not is_companion(there, quota):
+            self._record(
+                quota, Reason.COMPANION_FOREIGN, f"ResourceQuota {there.key} is not the companion of {quota.key}"
+            )
             return
         await self._apply(quota, hard)
 
@@ -108,11 +119,18 @@ class CompanionQuotas:
             return
         _log.info("companion quota removed", companion=companion.key)
 
-    def _report_dead_keys(self, quota: QuotaView) -> None:
+    def _report(self, quota: QuotaView, served: Mapping[str, str]) -> None:
+        """Say on the quota which of its keys cap nothing, and which caps cannot be kept."""
         for name in sorted(quota.dead):
-            note = f"spec.hard['{name}'] caps nothing. Cure: {CURES[Reason.QUOTA_KEY_DEAD]}."
-            self._record(quota, Reason.QUOTA_KEY_DEAD, note)
+            self._record(quota, Reason.QUOTA_KEY_DEAD, f"spec.hard['{name}'] caps nothing")
+        for name in sorted(quota.capped.keys() & served.keys()):
+            if problem := problem_of(quota, name, served):
+                self._record(quota, Reason.RESOURCE_QUOTA, f"Pods that ask for {name} are left alone: {problem}")
+
+    def measure(self) -> None:
+        """Bring the gauges up to date."""
+        self._metrics.queue_depth.labels("quota").set(self.queue.depth)
 
     def _record(self, quota: QuotaView, reason: Reason, note: str) -> None:
         ref = ObjectRef("ResourceQuota", "v1", quota.namespace, quota.name, quota.uid)
-        self._recorder.record(ref, reason, note, "Warning", "KeepCap")
+        self._recorder.record(ref, reason, with_cure(note, reason), "Warning", "KeepCap")

@@ -17,13 +17,13 @@ from drabridge.core.claims import (
     CreateClaim,
     NextStep,
     Waiting,
-    cure_of,
+    in_devices,
     next_step,
 )
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import AlreadyExists, Missing, Refused, Unavailable
 from drabridge.core.podview import PodView
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.rewrite import ALLOCATION
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches, PodRecord
@@ -142,7 +142,7 @@ class Rewrites:
         if early > 0:
             self.queue.wake_after(pod.key, early)
         else:
-            self._record(pod, waiting.reason, cure_of(waiting), "Warning", "Wait")
+            self._record(pod, waiting.reason, with_cure(waiting.detail, waiting.reason), "Warning", "Wait")
 
     def _tell_what_was_done(self, seen: _Seen) -> None:
         """Record the event of a write whose answer was lost, once what it wrote shows."""
@@ -156,7 +156,7 @@ class Rewrites:
 
     async def _create(self, pod: PodView, step: CreateClaim) -> None:
         name = step.body["metadata"]["name"]
-        done = f"ResourceClaim {name} asks for {step.devices} {'device' if step.devices == 1 else 'devices'}"
+        done = f"ResourceClaim {name} asks for {in_devices(step.devices)}"
         unanswered = _Unanswered(pod.uid, Reason.CLAIM_CREATED, done, "CreateClaim")
         try:
             created = await self._client.create(RESOURCE_CLAIMS, pod.namespace, step.body)
@@ -169,7 +169,7 @@ class Rewrites:
         except Refused as error:
             self._metrics.claims.labels("refused").inc()
             self._note(pod.key, Reason.CLAIM_REFUSED)
-            note = f"{error.message}. Cure: {CURES[Reason.CLAIM_REFUSED]}."
+            note = with_cure(error.message, Reason.CLAIM_REFUSED)
             self._record(pod, Reason.CLAIM_REFUSED, note, "Warning", "CreateClaim")
             raise
         except Unavailable as error:
@@ -177,7 +177,7 @@ class Rewrites:
             self._unanswered[pod.key] = unanswered
             self._note(pod.key, Reason.CLAIM_LATE)
             if self._age(pod) > LATE_AFTER:
-                note = f"ResourceClaim {name}: {error}. Cure: {CURES[Reason.CLAIM_LATE]}."
+                note = with_cure(f"ResourceClaim {name}: {error}", Reason.CLAIM_LATE)
                 self._record(pod, Reason.CLAIM_LATE, note, "Warning", "CreateClaim")
             raise
         self._caches.claims.seen(created)

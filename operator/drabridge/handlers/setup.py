@@ -27,6 +27,9 @@ from drabridge.kube.credentials import Endpoint
 TOKEN_LIFETIME = timedelta(minutes=10)
 """Kopf asks again after this time; the kubelet replaces a mounted token long before it expires."""
 
+LOGIN_EVERY = 5.0
+"""Seconds between two logins of Kopf's."""
+
 HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "namespaces", "caps")
 """The modules with the registrations."""
 
@@ -39,6 +42,7 @@ class Inbox:
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._loop = asyncio.get_running_loop()
+        self._asked_at = float("-inf")
 
     @property
     def caches(self) -> Caches:
@@ -50,7 +54,13 @@ class Inbox:
         self._loop.call_soon_threadsafe(self._operator.wakeups.seen, store, event)
 
     async def endpoint(self) -> Endpoint:
-        """How to reach the API server as the same identity."""
+        """How to reach the API server as the same identity, at most every few seconds.
+
+        Kopf asks again whenever it is refused, and a ServiceAccount that was deleted is refused for good.
+        """
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(self._asked_at + LOGIN_EVERY - now)
+        self._asked_at = asyncio.get_running_loop().time()
         future = asyncio.run_coroutine_threadsafe(self._operator.credentials.endpoint(), self._loop)
         return await asyncio.wrap_future(future)
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,10 @@ def test_without_a_verb_it_shows_what_there_is(call: Call) -> None:
     _, text = call()
     assert "operator" in text
     assert "Run the operator" in text
+
+
+def test_it_says_its_version(call: Call) -> None:
+    assert call("--version") == (0, f"drabridge {version('drabridge')}\n")
 
 
 BAD = {

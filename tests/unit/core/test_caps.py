@@ -261,7 +261,7 @@ OTHER = quota({f"requests.{GPU}": "4"}, name="other")
 IN_FORCE: dict[str, tuple[list[QuotaView], dict[str, str], dict[str, Cap]]] = {
     "no quotas": ([], SERVED, {}),
     "quotas of other resources": ([quota({"cpu": "1", GPU: "2", GPU_DEVICES: "3"})], SERVED, {}),
-    "no companion": ([EIGHT], SERVED, {GPU: Cap("team", NOT_YET)}),
+    "no companion": ([EIGHT], SERVED, {GPU: Cap("team", NOT_YET, pending=True)}),
     "a companion in force": ([EIGHT, companion("team", {GPU_DEVICES: "8"})], SERVED, {GPU: Cap("team")}),
     "a companion in force in other words": (
         [EIGHT, companion("team", {GPU_DEVICES: "8000m"})],
@@ -271,22 +271,22 @@ IN_FORCE: dict[str, tuple[list[QuotaView], dict[str, str], dict[str, Cap]]] = {
     "a companion that the API server does not count by yet": (
         [EIGHT, companion("team", {}, {GPU_DEVICES: "8"})],
         SERVED,
-        {GPU: Cap("team", NOT_YET)},
+        {GPU: Cap("team", NOT_YET, pending=True)},
     ),
     "a companion that shows a former cap": (
         [EIGHT, companion("team", {GPU_DEVICES: "9"}, {GPU_DEVICES: "8"})],
         SERVED,
-        {GPU: Cap("team", NOT_YET)},
+        {GPU: Cap("team", NOT_YET, pending=True)},
     ),
     "a companion for a former class": (
         [EIGHT, companion("team", {NIC_DEVICES: "8"})],
         SERVED,
-        {GPU: Cap("team", NOT_YET)},
+        {GPU: Cap("team", NOT_YET, pending=True)},
     ),
     "the companion of another quota": (
         [EIGHT, companion("another", {GPU_DEVICES: "8"})],
         SERVED,
-        {GPU: Cap("team", NOT_YET)},
+        {GPU: Cap("team", NOT_YET, pending=True)},
     ),
     "a companion that caps the name itself": (
         [companion("team", {f"requests.{GPU}": "8", GPU_DEVICES: "8"})],
@@ -310,12 +310,12 @@ IN_FORCE: dict[str, tuple[list[QuotaView], dict[str, str], dict[str, Cap]]] = {
     "two quotas, the first without its companion": (
         [OTHER, EIGHT, companion("team", {GPU_DEVICES: "8"})],
         SERVED,
-        {GPU: Cap("other", NOT_YET)},
+        {GPU: Cap("other", NOT_YET, pending=True)},
     ),
     "two quotas, the second without its companion": (
         [OTHER, EIGHT, companion("other", {GPU_DEVICES: "4"})],
         SERVED,
-        {GPU: Cap("team", NOT_YET)},
+        {GPU: Cap("team", NOT_YET, pending=True)},
     ),
 }
 

@@ -36,7 +36,6 @@ from drabridge.core.claims import (
     Settled,
     Waiting,
     allocation_of,
-    cure_of,
     next_step,
 )
 from drabridge.core.claimspec import RequestMapping
@@ -44,7 +43,7 @@ from drabridge.core.cluster import ClusterView, Gate
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Delivery
 from drabridge.core.quantity import Quantity
-from drabridge.core.reasons import CURES, Reason
+from drabridge.core.reasons import CURES, Reason, with_cure
 from drabridge.core.rewrite import ALLOCATION, ANNOTATIONS_MAX
 
 Raw = dict[str, Any]
@@ -193,7 +192,7 @@ STATES: dict[str, tuple[PodView, ClaimView | None, NextStep | type[CreateClaim]]
     "a Pod that came with its node's name and has no claim": (
         stored(TWO, on_node, phase("Pending")),
         None,
-        Waiting(Reason.NODE_NAME_SET, "Pod team/web: spec.nodeName is node-a, and its claim is gone"),
+        Waiting(Reason.NODE_NAME_SET, "Pod team/web: spec.nodeName is node-a, and it has no claim"),
     ),
     "a finished Pod": (stored(TWO, phase("Succeeded")), None, Settled()),
     "a failed Pod": (stored(TWO, phase("Failed")), None, Settled()),
@@ -223,7 +222,7 @@ STATES: dict[str, tuple[PodView, ClaimView | None, NextStep | type[CreateClaim]]
     "the annotation is lost": (
         stored(TWO, without_annotation),
         None,
-        Waiting(Reason.ANNOTATION_INVALID, f"Pod team/web: annotation {ANNOTATION} is missing"),
+        Waiting(Reason.COPY_UNREADABLE, f"Pod team/web: annotation {ANNOTATION} is missing"),
     ),
     "the annotation is lost when the claim is there already": (stored(TWO, without_annotation), claim(), Settled()),
 }
@@ -309,7 +308,7 @@ def test_the_claim_waits_until_it_is_allowed_again(view: ClusterView, reason: Re
     waiting = Waiting(reason, detail)
     assert next_step(stored(), None, view) == waiting
     assert next_step(stored(), None, GPU_AND_NIC) == CreateClaim(BODY, devices=3)
-    assert cure_of(waiting) == f"{detail}. Cure: {CURES[reason]}."
+    assert with_cure(waiting.detail, waiting.reason) == f"{detail}. Cure: {CURES[reason]}."
 
 
 @pytest.mark.parametrize("view", [view for view, _, _ in REFUSED.values()], ids=REFUSED)
