@@ -340,7 +340,8 @@ async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
     try:
         server = cluster.api.server
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        raise AssertionError(f"KUBECONFIG={kubeconfig} cannot be used: {error!r}") from error
+        wanted = "It must name one file, a kubeconfig with a current context"
+        raise AssertionError(f"KUBECONFIG={kubeconfig} cannot be used: {error!r}. {wanted}") from error
     try:
         console.print(f"The cluster at {server} (KUBECONFIG={kubeconfig})", soft_wrap=True, markup=False)
         await check_requirements(cluster)
