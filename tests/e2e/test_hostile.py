@@ -154,8 +154,8 @@ async def test_a_forged_claim_entry_does_not_get_round_a_quota_on_the_name(
     await site.api.call("POST", path, quota)
     await wait_for(lambda: site.api.call("GET", f"{path}/caps"), "the quota", until=lambda seen: seen.get("status"))
     stored = await author.create(ns, forged("forged", asked(gpu.name, container_count=4, count=4)))
-    event = await site.event(stored, Reason.RESOURCE_QUOTA)
-    assert f"ResourceQuota {ns}/caps names requests.{gpu.name}" in event["note"]
+    event = await site.event(stored, Reason.CLAIM_REFUSED)
+    assert "exceeded quota: drabridge-caps" in event["note"]
     assert await claims_in(site, ns) == []
 
 
@@ -273,25 +273,6 @@ async def test_a_copy_that_keeps_its_node_is_warned_of(ours: Site, author: Site,
     body["spec"]["nodeName"] = original["spec"]["nodeName"]
     output = await ours.cluster.kubectl("create", "-n", ns, "--dry-run=server", "-f", "-", stdin=json.dumps(body))
     assert f"drabridge: {Reason.NODE_NAME_SET}:" in output.err
-
-
-@pytest.mark.parametrize("lost", ["annotations", "labels and annotations"])
-async def test_a_copy_without_its_annotation_is_warned_of_and_explained(
-    lost: str, ours: Site, author: Site, ns: str, serve: Serve
-) -> None:
-    gpu = await serve(devices=1)
-    original = await author.create(ns, pod("original", container(limits={gpu.name: 2})))  # it waits for devices
-    metadata = dict.fromkeys(lost.split(" and "))
-    body = copy_of(original, "copy", **metadata)
-    output = await ours.cluster.kubectl("create", "-n", ns, "-f", "-", "-o", "json", stdin=json.dumps(body))
-    assert f"drabridge: {Reason.COPY_UNREADABLE}: Pod {ns}/copy uses claim {claim_name(original)}" in output.err
-    # With its label it is watched like any rewritten Pod; without it, it is found among the pending ones.
-    labelled = "labels" not in metadata
-    stored = json.loads(output.out)
-    reason = Reason.CLAIM_FOREIGN if labelled else Reason.COPY_UNREADABLE
-    event = await ours.event(stored, reason)
-    assert f"Cure: {CURES[reason]}." in event["note"]
-    assert (await ours.claim(original))["metadata"]["ownerReferences"][0]["uid"] == original["metadata"]["uid"]
 
 
 # --- claims of others

@@ -190,65 +190,6 @@ async def test_pods_are_left_to_a_device_plugin_but_not_where_the_policy_says_re
     assert bound["spec"]["nodeName"] == gpu.nodes[0]
 
 
-def limit_range(spec: Object) -> Object:
-    return {"metadata": {"name": "caps"}, "spec": {"limits": [{"type": "Container", **spec}]}}
-
-
-@pytest.mark.parametrize("limit", ["max", "default"])
-async def test_a_limit_range_on_the_name_keeps_its_say_and_stops_no_pod(
-    limit: str, site: Site, ns: str, serve: Serve
-) -> None:
-    gpu = await serve()
-    path = f"/api/v1/namespaces/{ns}/limitranges"
-    await site.api.call("POST", path, limit_range({limit: {gpu.name: "2"}}))
-    says = f"LimitRange {ns}/caps names {gpu.name}"
-    await check_left_alone(site, ns, asks(gpu, 1, "asks"), Reason.LIMIT_RANGE, says)
-    # The cap holds, as it did before drabridge.
-    if limit == "max":
-        with pytest.raises(Refused, match=f"maximum {gpu.name} usage per Container is 2"):
-            await site.create(ns, asks(gpu, 3, "too-many"))
-    # Kubernetes gives devices to Pods that ask for nothing: by its default, and by `max` where no default is said.
-    plain = await site.create(ns, pod("plain", container()))
-    assert names_on(plain) == [{gpu.name: "2"}]
-
-    await site.api.call("DELETE", f"{path}/caps")
-
-    async def bare() -> Object:
-        query = {"dryRun": "All"}
-        return await site.api.call("POST", f"/api/v1/namespaces/{ns}/pods", pod("bare", container()), query=query)
-
-    # LimitRanger may remember for 30 s what it read when its watch was behind; until then it refuses what is rewritten.
-    await wait_for(bare, "the LimitRange to be forgotten", until=lambda seen: names_on(seen) == [{}], deadline=45)
-    body = asks(gpu, 1, "served")
-    await until_left_alone(site, ns, body, left=False)
-    await site.bound_back(await site.create(ns, body))
-
-
-async def test_a_resource_quota_on_the_name_goes_on_counting_pods(site: Site, ns: str, serve: Serve) -> None:
-    gpu = await serve()
-    path, key = f"/api/v1/namespaces/{ns}/resourcequotas", f"requests.{gpu.name}"
-    await site.api.call("POST", path, {"metadata": {"name": "caps"}, "spec": {"hard": {key: "3"}}})
-    # Until its numbers are in, the quota refuses Pods.
-    await wait_for(lambda: site.api.call("GET", f"{path}/caps"), "the quota", until=lambda seen: used(seen, key) == "0")
-    says = f"ResourceQuota {ns}/caps names {key}"
-    await check_left_alone(site, ns, asks(gpu, 2, "counted"), Reason.RESOURCE_QUOTA, says)
-    await wait_for(
-        lambda: site.api.call("GET", f"{path}/caps"), "the quota to count it", until=lambda seen: used(seen, key) == "2"
-    )
-    with pytest.raises(Refused, match="exceeded quota: caps"):
-        await site.create(ns, asks(gpu, 2, "too-many"))
-
-    await site.api.call("DELETE", f"{path}/caps")
-    body = asks(gpu, 2, "served")
-    await until_left_alone(site, ns, body, left=False)
-    await site.bound_back(await site.create(ns, body))
-
-
-def used(quota: Object, key: str) -> str | None:
-    value = quota.get("status", {}).get("used", {}).get(key)
-    return None if value is None else str(value)
-
-
 async def test_a_name_that_nobody_serves_is_only_warned_of_since_somebody_else_may_serve_it(
     site: Site, ns: str, unique: Callable[[], str]
 ) -> None:
