@@ -17,6 +17,9 @@ from upstream.cluster import Cluster
 
 KUBECONFIG = os.environ.get("DRABRIDGE_E2E_KUBECONFIG", "")
 
+BOTH = pytest.mark.parametrize("site", ["existing"] if KUBECONFIG else ["1.35", "1.37"], indirect=True)
+"""For tests whose subject depends on the API server's version."""
+
 Serve = Callable[..., Awaitable[Served]]
 
 
@@ -31,9 +34,12 @@ if KUBECONFIG:
 
 else:
 
-    @pytest_asyncio.fixture(scope="session", name="site", params=["1.35", "1.37"])
+    @pytest_asyncio.fixture(scope="session", name="site", params=["1.35"])
     async def own_site(request: pytest.FixtureRequest, planes: Planes) -> Site:
-        """A cluster with drabridge where names are served by Rewrite: 1.35, and 1.37 with kubelets that are too old."""
+        """A cluster with drabridge where names are served by Rewrite.
+
+        1.35, and for modules that say so (`BOTH`) 1.37 with kubelets that are too old for native delivery as well.
+        """
         return await planes.site(request.param)
 
 

@@ -7,11 +7,14 @@ import json
 from typing import TYPE_CHECKING
 
 from cluster_site import Site, allocation, claim_name, container, pod
+from e2e.conftest import BOTH
 from upstream.api import MERGE_PATCH, Refused, wait_for
 
 if TYPE_CHECKING:
     from e2e.conftest import Serve
     from upstream.api import Object
+
+pytestmark = BOTH
 
 
 def quotas(ns: str) -> str:

@@ -11,11 +11,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cluster_site import Site, allocation, claim_name, container, pod, requests_of, uses
+from e2e.conftest import BOTH
 from upstream.api import wait_for
 
 if TYPE_CHECKING:
     from e2e.conftest import Serve
     from upstream.api import Object
+
+pytestmark = BOTH
 
 
 async def served(site: Site, ns: str, body: Object) -> tuple[Object, Object]:
