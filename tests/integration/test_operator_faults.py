@@ -193,7 +193,7 @@ async def test_what_was_deleted_while_nobody_watched_is_noticed(
     goner = await site.serve(unique(), afterwards)
     await site.ready(goner.policy, "Serving")
     limits = f"/api/v1/namespaces/{ns}/limitranges"
-    cap = {"metadata": {"name": "cap"}, "spec": {"limits": [{"type": "Container", "max": {gpu.name: "1"}}]}}
+    cap = {"metadata": {"name": "cap"}, "spec": {"limits": [{"type": "Container", "min": {gpu.name: "1"}}]}}
     await site.api.call("POST", limits, cap)
     asking = pod("asking", container(limits={gpu.name: 1}))
 
