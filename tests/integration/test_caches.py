@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from builders import CLAIM, GPU, OTHER_CLAIM, pod, rewritten
 from conftest import NewNamespace, NewObject
+from drabridge.core.caps import Cap
 from drabridge.core.errors import InvalidInput, Missing
 from drabridge.kube.caches import Caches, Store
 from drabridge.kube.client import Client
@@ -225,7 +226,7 @@ async def test_prune_takes_a_recreated_object_for_what_it_is(
     # The first one's end comes after all; the API server answers a DELETE with a Status or the object as it was.
     caches.quotas.seen(first, deleted=True)
     assert deleted["kind"] in {"Status", "ResourceQuota"}
-    assert caches.cluster(namespace).namespace.quotas == {"example.com/nic": "q"}
+    assert caches.cluster(namespace).namespace.caps == {"example.com/nic": Cap("q")}
 
 
 async def test_a_watchs_deletion_carries_a_newer_version_than_the_object(
@@ -271,7 +272,7 @@ async def test_caps_that_name_nothing_are_read_as_such(
     await new_object(plane, f"/api/v1/namespaces/{namespace}/resourcequotas", {"metadata": {"name": "b"}})
     caches = await filled(client, "limit_ranges", "quotas")
     facts = caches.cluster(namespace).namespace
-    assert (facts.limit_ranges, facts.quotas) == ({}, {})
+    assert (facts.limits, facts.caps) == ({}, {})
 
 
 async def test_pods_are_found_by_the_claim_they_wait_for_and_others_are_not_there(

@@ -23,9 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
 
 from cluster_site import Site
 from drabridge.core.errors import InvalidInput, Missing
+from drabridge.delivery.metrics import Metrics
 from drabridge.kube.client import Client
 from drabridge.kube.resources import SECRETS
 from drabridge.serve.certificates import Authority, Serving, issue_ca, issue_serving
+from drabridge.serve.registration import Registration
 from drabridge.serve.tls import AUTHORITY_SECRET, MountedCertificates, SelfManagedCertificates
 from upstream.api import JSON_PATCH, MERGE_PATCH, Object, wait_for
 from upstream.controlplane import ControlPlane
@@ -88,7 +90,7 @@ async def clients(plane_135: ControlPlane) -> AsyncIterator[list[Client]]:
 async def test_replicas_that_start_together_share_one_authority(clients: list[Client], namespace: str) -> None:
     host = f"drabridge-webhook.{namespace}.svc"
     contexts = [server_context() for _ in clients]
-    replicas = [SelfManagedCertificates(client, namespace) for client in clients]
+    replicas = [SelfManagedCertificates(client, namespace, Metrics()) for client in clients]
     await asyncio.gather(*(each.refresh(context) for each, context in zip(replicas, contexts, strict=True)))
     (secret,) = [
         each for each in await clients[0].list_all(SECRETS, namespace) if each["metadata"]["name"] == AUTHORITY_SECRET
@@ -104,7 +106,7 @@ async def test_replicas_that_start_together_share_one_authority(clients: list[Cl
 
 async def test_a_new_authority_takes_effect_without_a_restart(clients: list[Client], namespace: str) -> None:
     host = f"drabridge-webhook.{namespace}.svc"
-    context, replica = server_context(), SelfManagedCertificates(clients[0], namespace)
+    context, replica = server_context(), SelfManagedCertificates(clients[0], namespace, Metrics())
     await replica.refresh(context)
     first = await clients[0].get(SECRETS, namespace, AUTHORITY_SECRET)
     async with listening(context) as port:
@@ -129,9 +131,8 @@ def secret_of(**data: bytes) -> Object:
 
 def _rubbish() -> dict[str, tuple[Object, str]]:
     now = datetime.now(UTC)
-    good, other, over = issue_ca(now), issue_ca(now), issue_ca(now - 30 * DAY, lifetime=20 * DAY)
+    good, other = issue_ca(now), issue_ca(now)
     server = issue_serving(good, ["a"], now)
-    until = f"{now - 10 * DAY:%Y-%m-%dT%H:%M:%S}Z"
     return {
         "nothing": ({"metadata": {"name": AUTHORITY_SECRET}}, "data: has no ca.crt and ca.key"),
         "no key": (secret_of(cert=good.cert_pem), "data: has no ca.crt and ca.key"),
@@ -151,11 +152,19 @@ def _rubbish() -> dict[str, tuple[Object, str]]:
             secret_of(cert=server.cert_pem, key=server.key_pem),
             "data['ca.crt']: is not that of an authority",
         ),
-        "one that is over": (
-            secret_of(cert=over.cert_pem, key=over.key_pem),
-            f"data['ca.crt']: was valid until {until} only",
-        ),
     }
+
+
+async def test_an_authority_that_is_over_is_replaced_by_whoever_starts(clients: list[Client], namespace: str) -> None:
+    over = issue_ca(datetime.now(UTC) - 30 * DAY, lifetime=20 * DAY)
+    await clients[0].create(SECRETS, namespace, secret_of(cert=over.cert_pem, key=over.key_pem))
+    context, replica = server_context(), SelfManagedCertificates(clients[0], namespace, Metrics())
+    await replica.refresh(context)
+    secret = await clients[0].get(SECRETS, namespace, AUTHORITY_SECRET)
+    fresh = base64.b64decode(secret["data"]["ca.crt"])
+    assert fresh != over.cert_pem
+    async with listening(context) as port:
+        assert await trusts(port, fresh, f"drabridge-webhook.{namespace}.svc")
 
 
 RUBBISH = _rubbish()
@@ -168,7 +177,7 @@ async def test_rubbish_in_the_secret_is_named_and_left_for_a_person_to_see(
     body, problem = RUBBISH[case]
     stored = await clients[0].create(SECRETS, namespace, body)
     with pytest.raises(InvalidInput) as raised:
-        await SelfManagedCertificates(clients[0], namespace).refresh(server_context())
+        await SelfManagedCertificates(clients[0], namespace, Metrics()).refresh(server_context())
     want = f"Secret {namespace}/{AUTHORITY_SECRET}: {problem}; delete it; it is made anew"
     assert str(raised.value) == want
     assert await clients[0].get(SECRETS, namespace, AUTHORITY_SECRET) == stored
@@ -177,10 +186,9 @@ async def test_rubbish_in_the_secret_is_named_and_left_for_a_person_to_see(
 async def test_without_a_webhook_configuration_there_is_nothing_to_publish(
     clients: list[Client], namespace: str
 ) -> None:
-    replica = SelfManagedCertificates(clients[0], namespace)
-    await replica.publish(clients[0])  # before the first refresh: it has nothing to tell
-    await replica.refresh(server_context())
-    await replica.publish(clients[0])
+    registration = Registration(SelfManagedCertificates(clients[0], namespace, Metrics()), clients[0])
+    await registration.look()
+    await registration.look()
     with pytest.raises(Missing):
         await clients[0].get(SECRETS, namespace, "another")
 
@@ -220,7 +228,7 @@ async def test_a_certificate_that_is_replaced_is_used_without_a_restart(tmp_path
     mount, context = Mount(tmp_path), server_context()
     (old, first), (new, second) = issued(), issued()
     mount.put(first.cert_pem, first.key_pem)
-    certificates = MountedCertificates(tmp_path)
+    certificates = MountedCertificates(tmp_path, Metrics())
     await certificates.refresh(context)
     async with listening(context) as port:
         reader, writer = await connect(port, old.cert_pem, HOST)
@@ -252,7 +260,7 @@ UNUSABLE: dict[str, Callable[[Serving, Serving], tuple[bytes, bytes]]] = {
 async def test_files_that_cannot_be_used_are_named_and_change_nothing(tmp_path: Path, case: str) -> None:
     mount, context = Mount(tmp_path), server_context()
     authority, good = issued()
-    certificates = MountedCertificates(tmp_path)
+    certificates = MountedCertificates(tmp_path, Metrics())
     mount.put(good.cert_pem, good.key_pem)
     await certificates.refresh(context)
     mount.put(*UNUSABLE[case](issued()[1], issued()[1]))
@@ -270,7 +278,7 @@ async def test_files_that_cannot_be_used_are_named_and_change_nothing(tmp_path: 
 
 async def test_a_directory_without_files_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No such file") as raised:
-        await MountedCertificates(tmp_path).refresh(server_context())
+        await MountedCertificates(tmp_path, Metrics()).refresh(server_context())
     assert str(raised.value).startswith(f"{tmp_path}: tls.crt and tls.key cannot be loaded")
 
 
