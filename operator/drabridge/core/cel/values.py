@@ -1,0 +1,58 @@
+"""How CEL's values stand in Python, and the one error that evaluation raises.
+
+| CEL | Python |
+|---|---|
+| bool, int, string, bytes, null | bool, int (within int64), str, bytes, None |
+| uint, double | Uint (an int), float |
+| list, map | list or tuple; dict (keys bool, int, Uint, str as CEL keys: `1`, `1u` and `1.0` are one key) |
+| timestamp, duration | Timestamp, Duration: exact nanoseconds |
+| type, optional | TypeValue, Optional |
+| Quantity, Semver, URL, IP, CIDR, format | classes of the library that owns them |
+
+Python's True == 1 and 1 == 1.0 are not CEL's, so equality is `operators.equal`, never `==` on foreign values.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class Uint(int):
+    """A uint64. Arithmetic is done by `operators`, which check the range."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """google.protobuf.Timestamp: nanoseconds since 1970 in UTC, years 1 to 9999."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """google.protobuf.Duration: nanoseconds within int64."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """The value of a type's name, as `type(1)` gives it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """An optional_type: `present` tells a value from none, since null is a value."""
+
+    present: bool
+    value: Any = None
+
+
+NONE = Optional(False)
+
+
+class CelError(Exception):
+    """An evaluation error, with cel-go's text: "no such key: x", "no such overload", "divide by zero"."""
