@@ -13,7 +13,7 @@ Python's True == 1 and 1 == 1.0 are not CEL's, so equality is `operators.equal`,
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Uint(int):
@@ -56,3 +56,30 @@ NONE = Optional(False)
 
 class CelError(Exception):
     """An evaluation error, with cel-go's text: "no such key: x", "no such overload", "divide by zero"."""
+
+
+class Opaque:
+    """Base of the values that a library owns (Quantity, Semver, IP, …): what the engine has to know of them."""
+
+    __slots__ = ()
+
+    type_name: ClassVar[str]
+    """CEL's name of the type: "kubernetes.Quantity"."""
+
+    go_type: ClassVar[str]
+    """The name of cel-go's type, which shows in some error texts: "cel.Semver"."""
+
+    hashable: ClassVar[bool] = True
+    """Whether upstream can look the value up in a constant set; `semver in ['x']` is an internal error there."""
+
+    def equals(self, other: Any) -> bool:
+        """CEL's `self == other` for any other value; raises CelError where the types must not be compared."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Return the size that cost goes by, as upstream's Sizer gives it."""
+        return 1
+
+    def is_zero(self) -> bool:
+        """Whether `optional.ofNonZeroValue` takes it for nothing."""
+        return False
