@@ -12,7 +12,7 @@
 Python's True == 1 and 1 == 1.0 are not CEL's, so equality is `operators.equal`, never `==` on foreign values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 
@@ -24,9 +24,13 @@ class Uint(int):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """google.protobuf.Timestamp: nanoseconds since 1970 in UTC, years 1 to 9999."""
+    """google.protobuf.Timestamp: nanoseconds since 1970 in UTC, years 1 to 9999.
+
+    `offset` are the minutes east of UTC that it was written with; only string() shows them.
+    """
 
     nanoseconds: int
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
