@@ -21,7 +21,9 @@ class Overload:
 
     `id` is cel-go's overload id where it shows in error texts, else any unique name. `member` says that the first
     argument is the receiver (`a.f(b)`). `call` gets the Python values and raises CelError; it is called only with
-    arguments that fit `arguments` (dyn fits all: a library checks what it gets there). `cost` is its actual cost.
+    arguments that fit `arguments` (dyn fits all: a library checks what it gets there). `cost` is its actual cost; for a
+    failed call the result is the CelError. `guarded` is false for the few functions that upstream calls with anything
+    at run time: they check their arguments themselves.
     """
 
     id: str
@@ -30,14 +32,21 @@ class Overload:
     call: Callable[..., Any]
     member: bool = False
     cost: Cost = unit
+    guarded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function by its CEL name ("size", "sets.contains", "isGreaterThan") with all overloads a library gives it."""
+    """A function by its CEL name ("size", "sets.contains", "isGreaterThan") with all overloads a library gives it.
+
+    Overloads stand in upstream's order: a call that the checker could not decide takes the first that fits at run time.
+    `undecided` is the actual cost of such a call. Upstream finds some costs by the overload, which is unknown there
+    (one unit then), and others by the function's name.
+    """
 
     name: str
     overloads: tuple[Overload, ...]
+    undecided: Cost = unit
 
 
 @dataclass(frozen=True, slots=True)
