@@ -12,6 +12,9 @@ ACCUMULATOR: Final = "@result"
 
 UNUSED: Final = "#unused"
 
+SORTED: Final = "@__sortBy_input__"
+"""The list that sortBy() sorts by the keys made of it."""
+
 
 class MacroError(Exception):
     """A macro that was called with arguments it cannot take; `node` is the id of the argument."""
@@ -89,8 +92,8 @@ class _Maker:
     def call(self, function: str, *args: ast.Node) -> ast.Node:
         return ast.Call(self.id(), function, None, args)
 
-    def member(self, function: str, target: ast.Node) -> ast.Node:
-        return ast.Call(self.id(), function, target, ())
+    def member(self, function: str, target: ast.Node, *args: ast.Node) -> ast.Node:
+        return ast.Call(self.id(), function, target, args)
 
     def list(self, *elements: ast.Node) -> ast.Node:
         return ast.ListLiteral(self.id(), elements)
@@ -232,6 +235,14 @@ def _bind(make: _Maker, target: ast.Node, args: Args) -> ast.Node | None:
     return make.bound(name.name, args[1], args[2])
 
 
+def _sort_by(make: _Maker, target: ast.Node, args: Args) -> ast.Node:
+    if not isinstance(target, (ast.ListLiteral, ast.Select, ast.Ident, ast.Comprehension, ast.Call)):
+        message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.id, message)
+    keys = _map(make, make.ident(SORTED), args)
+    return make.bound(SORTED, target, make.member("@sortByAssociatedKeys", make.ident(SORTED), keys))
+
+
 def _optional_map(name: str, *, flat: bool) -> _Expander:
     def expander(make: _Maker, target: ast.Node, args: Args) -> ast.Node:
         variable = args[0]
@@ -253,7 +264,6 @@ _MACROS: Final[dict[tuple[str, int], _Expander]] = {
     ("exists", 3): _exists(2),
     ("exists_one", 2): _exists_one(1),
     ("exists_one", 3): _exists_one(2),
-    ("existsOne", 2): _exists_one(1),
     ("existsOne", 3): _exists_one(2),
     ("map", 2): _map,
     ("map", 3): _map,
@@ -265,6 +275,7 @@ _MACROS: Final[dict[tuple[str, int], _Expander]] = {
     ("transformMapEntry", 3): _transform_map_entry,
     ("transformMapEntry", 4): _transform_map_entry,
     ("bind", 3): _bind,
+    ("sortBy", 2): _sort_by,
     ("optMap", 2): _optional_map("optMap", flat=False),
     ("optFlatMap", 2): _optional_map("optFlatMap", flat=True),
 }

@@ -31,6 +31,7 @@ class Type:
 
 BOOL, INT, UINT, DOUBLE, STRING, BYTES = map(Type, ("bool", "int", "uint", "double", "string", "bytes"))
 NULL, DYN, ERROR = Type("null_type"), Type("dyn"), Type("error")
+ANY = Type("google.protobuf.Any")
 TIMESTAMP, DURATION = Type("google.protobuf.Timestamp"), Type("google.protobuf.Duration")
 QUANTITY, SEMVER, DEVICE = Type("kubernetes.Quantity"), Type("kubernetes.Semver"), Type("kubernetes.DRADevice")
 URL, IP, CIDR = Type("kubernetes.URL"), Type("net.IP"), Type("net.CIDR")
@@ -60,3 +61,8 @@ def type_of(value: Type) -> Type:
 def parameter(name: str) -> Type:
     """A type parameter of a declaration."""
     return Type(f"${name}")
+
+
+def wrapper_of(value: Type) -> Type:
+    """wrapper(value): the value or null, the type of google.protobuf.Int64Value and the like."""
+    return Type("wrapper", (value,))
