@@ -16,6 +16,7 @@ from typing import Any
 
 from drabridge.core.cel import types
 from drabridge.core.cel.types import Type
+from upstream.cel import STORED, Environment
 
 DRIVER = "gpu.example.com"
 DEPTH = 4
@@ -246,6 +247,11 @@ GRAMMAR = {
         bytes = google.protobuf.BytesValue{value: <bytes>}
         timestamp = google.protobuf.Timestamp{seconds: <int>}
         duration = google.protobuf.Duration{seconds: <int>, nanos: <index>}
+        dyn = google.protobuf.Value{number_value: <double>}
+        dyn = google.protobuf.Value{string_value: <string>}
+        dyn = google.protobuf.Value{bool_value: <bool>}
+        list(dyn) = google.protobuf.ListValue{values: [<dyn>, <dyn>]}
+        map(string, dyn) = google.protobuf.Struct{fields: {<string>: <dyn>}}
     """,
     "optional": """
         optional(A) = optional.of(<A>)
@@ -663,6 +669,7 @@ class Case:
     expression: str
     driver: str
     device: dict[str, Any]
+    environment: Environment = STORED
 
 
 @dataclass(slots=True)
@@ -817,7 +824,12 @@ class Expressions:
     def pooled(self, pool: str) -> str:
         """A literal made for a function. The first ones of each pool are the valid ones, mostly."""
         texts = POOLS[pool]
-        return self.quoted(texts[int(len(texts) * self.random.random() ** 2)])
+        text = texts[int(len(texts) * self.random.random() ** 2)]
+        if self.random.chance(0.1):
+            at = self.random.randrange(len(text) + 1)
+            other = self.random.choice(texts)
+            text = text[:at] + self.random.choice(other or "x") + text[at + self.random.randrange(2) :]
+        return self.quoted(text)
 
     def quoted(self, text: str) -> str:
         """The string literal, in one of CEL's spellings."""
@@ -909,6 +921,11 @@ def device(chosen: Dice) -> dict[str, Any]:
     if chosen.chance(0.3):
         made["allowMultipleAllocations"] = chosen.chance(0.5)
     return made
+
+
+def environment(chosen: Dice) -> Environment:
+    """Mostly the scheduler's, sometimes admission's with any gates."""
+    return Environment(True, chosen.chance(0.5), chosen.chance(0.5)) if chosen.chance(0.1) else STORED
 
 
 TOKEN = re.compile(
@@ -1023,6 +1040,9 @@ def bomb(chosen: Dice) -> str:
             f"lists.range({many}).map(x, 'a').join().size() == {many}",
             f"lists.range({many}).all(x, 'aaaaaaaaaaaaaaaaaaaaaaa'.matches('(a|aa)+$'))",
             "'" + "x" * many * 20 + "'.size() > 0",
+            "optional.of(1)" + ".optMap(x, x)" * chosen.choice((2, 5, 9, 60)) + ".hasValue()",
+            "quantity('1e999999999').add(quantity('1')).isInteger()",
+            "cel.bind(a, [1, 2], " * (many % 30) + "true" + ")" * (many % 30),
         )
     )
 
@@ -1036,7 +1056,7 @@ def cases(seed: int, real: Sequence[Mapping[str, Any]]) -> Iterator[Case]:
         match chosen.choices(("grammar", "mutation", "limits"), (780, 210, 10))[0]:
             case "grammar":
                 expression = expressions.boolean()
-                yield Case(expressions.origin, expression, DRIVER, device(chosen))
+                yield Case(expressions.origin, expression, DRIVER, device(chosen), environment(chosen))
             case "mutation":
                 yield mutations.case()
             case _:
