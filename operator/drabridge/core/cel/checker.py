@@ -363,7 +363,7 @@ class _Checker:
             return (INT, range_.args[0]) if two else (range_.args[0], DYN)
         if range_.name == "map":
             return range_.args[0], range_.args[1]
-        if is_dyn(range_) or range_ == ERROR or range_.is_parameter:
+        if range_ in (DYN, ERROR) or range_.is_parameter:
             self.bindings.assignable(DYN, range_)
             return DYN, DYN
         must = "(must be list, map, or dynamic)"

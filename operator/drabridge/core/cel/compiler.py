@@ -45,7 +45,7 @@ from drabridge.core.cel.plan import (
 )
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, INT, STRING, UINT
-from drabridge.core.cel.values import NONE, Optional
+from drabridge.core.cel.values import NONE, CelError, Optional
 
 Compiled = Callable[[Any, int, Callable[[], bool] | None], tuple[Any, int]]
 """(device, cost limit, interrupt) -> (result, cost)."""
@@ -183,6 +183,8 @@ class _Writer:
         self._lines: list[str] = ["def compiled(d, limit, interrupt):", " c = n = 0"]
         self._names = dict(_GLOBALS)
         self._constants: dict[tuple[type, Any], str] = {}
+        self._known: dict[str, Any] = {"True": True, "False": False, "None": None}
+        """The values of names that stand for constants."""
         self._indent = 1
         self._temporary = 0
         self._owed = 0
@@ -220,7 +222,7 @@ class _Writer:
         name = f"k{len(self._names)}"
         if isinstance(value, str | int):
             name = self._constants.setdefault((value.__class__, value), name)
-        self._names[name] = value
+        self._names[name] = self._known[name] = value
         return name
 
     def _pay(self) -> None:
@@ -432,6 +434,8 @@ class _Writer:
 
     def _invocation(self, node: Invocation) -> Step[str]:
         args = yield self._values(node.args)
+        if (folded := self._folded(node, args)) is not None:
+            return folded
         result = self._new()
         code = f"{self._constant(node.call)}({', '.join(args)})"
         if node.call is operators.negation and node.args[0].type == BOOL:
@@ -444,6 +448,19 @@ class _Writer:
         else:
             self._line(f"c += {self._constant(node.price)}({', '.join((*args, result))})")
         return result
+
+    def _folded(self, node: Invocation, args: list[str]) -> str | None:
+        """Call a function now if all its arguments are known, such as quantity('1Gi'). Its cost stays."""
+        if not args or any(arg not in self._known for arg in args):
+            return None
+        values = [self._known[arg] for arg in args]
+        try:
+            result = node.call(*values)
+            units = node.price(*values, result)
+        except CelError:
+            return None
+        self._owed += units
+        return self._constant(result)
 
     def _comparison(self, node: Invocation, args: list[str], code: str) -> str:
         left, right = node.args

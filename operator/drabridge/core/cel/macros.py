@@ -257,6 +257,15 @@ def _optional_map(name: str, *, flat: bool) -> _Expander:
     return expander
 
 
+def _sort_by(make: _Maker, target: ast.Node, args: Args) -> ast.Node:
+    if isinstance(target, ast.Literal | ast.MapLiteral | ast.Message):
+        kinds = "a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.id, f"sortBy can only be applied to {kinds}")
+    name = "@__sortBy_input__"
+    keys = _map(make, make.ident(name), args)
+    return make.bound(name, target, ast.Call(make.id(), "@sortByAssociatedKeys", make.ident(name), (keys,)))
+
+
 _MACROS: Final[dict[tuple[str, int], _Expander]] = {
     ("all", 2): _all(1),
     ("all", 3): _all(2),
@@ -275,6 +284,7 @@ _MACROS: Final[dict[tuple[str, int], _Expander]] = {
     ("transformMapEntry", 3): _transform_map_entry,
     ("transformMapEntry", 4): _transform_map_entry,
     ("bind", 3): _bind,
+    ("sortBy", 2): _sort_by,
     ("sortBy", 2): _sort_by,
     ("optMap", 2): _optional_map("optMap", flat=False),
     ("optFlatMap", 2): _optional_map("optFlatMap", flat=True),

@@ -24,7 +24,7 @@ from drabridge.core.cel.environment import Environment, stored_expressions
 from drabridge.core.cel.parser import parse
 from drabridge.core.cel.plan import Halted, Plan
 from drabridge.core.cel.planner import InstantiationError, plan
-from drabridge.core.cel.types import BOOL, Type
+from drabridge.core.cel.types import BOOL, Type, wrapper_of
 from drabridge.core.cel.validation import validate
 from drabridge.core.cel.values import CelError, Optional
 
@@ -54,6 +54,8 @@ class Match(NamedTuple):
     matched: bool
     cost: int
 
+
+_WRAPPED: Final = wrapper_of(BOOL)
 
 _MATCHES: Final = tuple(tuple(Match(matched, units) for units in range(1024)) for matched in (False, True))
 """The common outcomes, made once: that is cheaper than to make one at each evaluation."""
@@ -125,7 +127,7 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
         checked = check(parse(expression), known)
         validate(checked)
         type_ = checked.types[checked.root.id]
-        if type_ not in (BOOL, known.attribute):
+        if type_ not in (BOOL, _WRAPPED, known.attribute):
             raise CompileError(f"must evaluate to bool or the unknown type, not {type_}")
         planned = plan(checked, known)
     except SourceError as error:

@@ -146,7 +146,11 @@ def _less_specific(one: Type, other: Type) -> bool:
 
 
 def equivalent(one: Type, other: Type) -> bool:
-    """Whether two types are the same but for the names of parameters."""
+    """Whether two types are the same but for the names of parameters; a wrapper is taken for what it wraps."""
+    if one.name == "wrapper":
+        one = one.args[0]
+    if other.name == "wrapper":
+        other = other.args[0]
     if one.is_parameter or other.is_parameter:
         return one.is_parameter and other.is_parameter
     if one.name != other.name or len(one.args) != len(other.args):
