@@ -145,7 +145,13 @@ def add(left: Quantity, right: Quantity) -> Quantity:
 
 def sub(left: Quantity, right: Quantity) -> Quantity:
     """The difference. Raises CelError for differences of too many digits."""
-    return add(left, _negative(right))
+    opposite = replace(right, exact=replace(right.exact, mantissa=-right.exact.mantissa))
+    if left.fast and right.fast:
+        # Upstream negates an int64, and the smallest has no opposite.
+        total = _add_fast(left, right if _unscaled(right) == _MIN_INT64 else opposite)
+        if total.fast:
+            return total
+    return _derive(_sum(left.exact, opposite.exact), min(left.scale, right.scale), fast=False)
 
 
 def _scan(text: str) -> _Scan:
@@ -200,12 +206,6 @@ def _sum(left: exact.Quantity, right: exact.Quantity) -> exact.Quantity:
         return left + right
     except OverflowError as error:
         raise CelError(str(error)) from error
-
-
-def _negative(value: Quantity) -> Quantity:
-    if value.fast and _unscaled(value) == _MIN_INT64:  # upstream negates an int64, and this one has no opposite
-        return value
-    return replace(value, exact=replace(value.exact, mantissa=-value.exact.mantissa))
 
 
 def _unscaled(value: Quantity) -> int:

@@ -38,35 +38,37 @@ class InvalidRegex(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern."""
+    """A compiled pattern. One engine searches text, the other one bytes of UTF-8: a subject is either."""
 
-    _search: Callable[[str, int], tuple[int, int] | None]
+    _subject: Callable[[str], Any]
+    _text: Callable[[Any], str]
+    _search: Callable[[Any, int], tuple[int, int] | None]
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches somewhere in the text."""
-        return self._search(_clean(text), 0) is not None
+        return self._search(self._subject(text), 0) is not None
 
     def find(self, text: str) -> str:
         """The leftmost match; empty if there is none."""
-        text = _clean(text)
-        span = self._search(text, 0)
-        return "" if span is None else text[span[0] : span[1]]
+        subject = self._subject(text)
+        span = self._search(subject, 0)
+        return "" if span is None else self._text(subject[span[0] : span[1]])
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
         """The matches that do not overlap, `limit` at most; all of them if that is negative.
 
         As in Go, an empty match right behind another match does not count.
         """
-        text = _clean(text)
+        subject = self._subject(text)
         found: list[str] = []
         at, previous = 0, -1
-        while at <= len(text) and (limit < 0 or len(found) < limit):
-            span = self._search(text, at)
+        while at <= len(subject) and (limit < 0 or len(found) < limit):
+            span = self._search(subject, at)
             if span is None:
                 break
             start, end = span
             if end > start or start != previous:
-                found.append(text[start:end])
+                found.append(self._text(subject[start:end]))
             at, previous = (end if end > at else at + 1), end
         return found
 
@@ -78,8 +80,8 @@ def compile_regex(pattern: str) -> Pattern:
     dialect = _RE if engine is None else _RE2
     translated = _Parser(_clean(pattern), dialect).parse()
     if engine is None:
-        return Pattern(_search_re(translated, pattern))
-    return Pattern(_search_re2(engine, translated, pattern))
+        return Pattern(_clean, str, _search_re(translated, pattern))
+    return Pattern(_encoded, _decoded, _search_re2(engine, translated, pattern))
 
 
 @lru_cache(maxsize=1)
@@ -104,7 +106,7 @@ def _search_re(translated: str, pattern: str) -> Callable[[str, int], tuple[int,
     return search
 
 
-def _search_re2(engine: Any, translated: str, pattern: str) -> Callable[[str, int], tuple[int, int] | None]:
+def _search_re2(engine: Any, translated: str, pattern: str) -> Callable[[bytes, int], tuple[int, int] | None]:
     options = engine.Options()
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
@@ -114,9 +116,15 @@ def _search_re2(engine: Any, translated: str, pattern: str) -> Callable[[str, in
     except engine.error as error:
         raise InvalidRegex("expression too large", pattern) from error
 
-    def search(text: str, start: int) -> tuple[int, int] | None:
-        found = compiled.search(text, start)
-        return None if found is None else found.span()
+    def search(text: bytes, start: int) -> tuple[int, int] | None:
+        while True:
+            found = compiled.search(text, start)
+            if found is None:
+                return None
+            span: tuple[int, int] = found.span()
+            if span[0] == len(text) or text[span[0]] & 0xC0 != 0x80:
+                return span
+            start = span[0] + 1  # an empty match within a character: RE2 looks at bytes there, Go does not
 
     return search
 
@@ -124,6 +132,14 @@ def _search_re2(engine: Any, translated: str, pattern: str) -> Callable[[str, in
 def _clean(text: str) -> str:
     """The text without surrogates, which UTF-8 cannot hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 # Classes of characters
@@ -487,7 +503,7 @@ class _Parser:
         self._at = match.end()
         digits = (match["low"], match["high"] or match["low"])
         low, high = (int(number) if len(number) < 9 else _MAX_REPEAT + 1 for number in digits)
-        if match["open"]:
+        if match["open"] is not None:
             high = -1
         if low > _MAX_REPEAT or high > _MAX_REPEAT or 0 <= high < low:
             raise InvalidRegex("invalid repeat count", match[0])
@@ -638,7 +654,8 @@ class _Parser:
 
     def _escaped_class(self) -> str | None:
         r"""Read \d and the like, \pN or \p{Greek}."""
-        letter = self._pattern[self._at + 1 : self._at + 2] if self._pattern[self._at] == "\\" else ""
+        pair = self._pattern[self._at : self._at + 2]
+        letter = pair[1:] if pair.startswith("\\") else ""
         if letter.lower() in _PERL and letter:
             self._at += 2
             return self._group(_PERL[letter.lower()], negated=letter.isupper())
@@ -678,7 +695,7 @@ class _Parser:
 def _canonical(name: str) -> str:
     """A name of a category or script as Go looks it up: blanks, hyphens and underscores do not count, nor does case."""
     letters = re.sub("[ _-]", "", name)
-    canonical = letters[:1].upper() + letters[1:].lower()
+    canonical = letters.title() if letters.isascii() else letters  # a digit or the like is in no name
     return "LC" if canonical == "Lc" else _ALIASES.get(canonical.lower(), canonical)
 
 

@@ -123,7 +123,7 @@ def _build(text: str) -> str:
 
 
 def _without_zeros(part: str) -> str:
-    if len(part) < 2:
+    if len(part.encode("utf-8", "replace")) < 2:
         return part
     rest = part.lstrip("0")
     return rest if rest[:1] in set("0123456789") else f"0{rest}"

@@ -7,17 +7,15 @@ precision of %e is a width (upstream's mistake, kept in versions before 4 of the
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Final
 
-from drabridge.core.cel import operators
+from drabridge.core.cel import conversions, operators
 from drabridge.core.cel.library.costs import MAX_TEXT
 from drabridge.core.cel.library.quoting import quote
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import CelError, Duration, Timestamp, TypeValue
 
 _DEFAULT_PRECISION: Final = 6
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 -- printed with a Z, and cheaper without a zone
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TIMES: Final = "\u00d7"
 _FLOAT_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -192,41 +190,12 @@ def _string(value: Any, _precision: int | None = None) -> str:
     name = operators.type_name(value)
     if name not in _CHECKED["s"]:
         raise _refuse("s", value)
-    try:
-        return _converted(value)
-    except CelError as error:
-        raise CelError(f"could not convert argument {quote(str(error))} to string") from None
-
-
-def _converted(value: Any) -> str:
-    """The value as CEL's string() has it."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
     if isinstance(value, TypeValue):
         return value.name
-    if isinstance(value, Timestamp):
-        return timestamp_text(value)
-    if isinstance(value, Duration):
-        return duration_text(value)
-    return value if isinstance(value, str) else operators.text(value)
-
-
-def timestamp_text(value: Timestamp) -> str:
-    """A timestamp in RFC 3339, with as many digits of a second as it needs."""
-    seconds, nanoseconds = divmod(value.nanoseconds, operators.SECOND)
-    moment = (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    fraction = f".{nanoseconds:09d}".rstrip("0") if nanoseconds else ""
-    return f"{moment}{fraction}Z"
-
-
-def duration_text(value: Duration) -> str:
-    """A duration in seconds, as a double would show them."""
-    size = abs(value.nanoseconds)
-    seconds = float(size // operators.SECOND) + float(size % operators.SECOND) / 1e9
-    return f"{operators.decimal_text(-seconds if value.nanoseconds < 0 else seconds)}s"
+    try:
+        return conversions.to_string(value)
+    except CelError as error:
+        raise CelError(f"could not convert argument {quote(str(error))} to string") from None
 
 
 def _decimal(value: Any, _precision: int | None = None) -> str:
@@ -327,7 +296,7 @@ def _element(value: Any) -> str:
     """A value inside of a list or map, as a CEL literal."""
     if isinstance(value, float):
         # Without groups, so that it is a literal; what is not finite stands in quotes.
-        return f"{value:.{_DEFAULT_PRECISION}f}" if math.isfinite(value) else f'"{_go_infinite(value)}"'
+        return f"{value:.{_DEFAULT_PRECISION}f}" if math.isfinite(value) else quote(operators.double_text(value))
     if isinstance(value, str | bytes):
         prefix = "b" if isinstance(value, bytes) else ""
         return prefix + quote(_string(value))
@@ -336,7 +305,3 @@ def _element(value: Any) -> str:
     if operators.type_name(value) not in _CHECKED["s"]:
         raise CelError(f"no formatting function for {operators.type_name(value)}")
     return _string(value)
-
-
-def _go_infinite(value: float) -> str:
-    return operators.double_text(value)

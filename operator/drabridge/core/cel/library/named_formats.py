@@ -77,12 +77,13 @@ def _pattern_fault(fault: str, pattern: str, *examples: str) -> str:
     return f"{fault} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(text.encode("utf-8", "replace")) > limit else []
+def _too_long(text: str, limit: int, unit: str = "bytes") -> list[str]:
+    # Bytes are counted everywhere; two of upstream's packages call them differently.
+    return [f"must be no more than {limit} {unit}"] if len(text.encode("utf-8", "replace")) > limit else []
 
 
 def _label(text: str) -> list[str]:
-    faults = _too_long(text, _MAX_LABEL)
+    faults = _too_long(text, _MAX_LABEL, "characters")
     if not re.fullmatch(_LABEL, text):
         if re.fullmatch(_SUBDOMAIN, text):
             faults.append("must not contain dots")
@@ -91,15 +92,15 @@ def _label(text: str) -> list[str]:
     return faults
 
 
-def _subdomain(text: str) -> list[str]:
-    faults = _too_long(text, _MAX_SUBDOMAIN)
+def _subdomain(text: str, unit: str = "characters") -> list[str]:
+    faults = _too_long(text, _MAX_SUBDOMAIN, unit)
     if not re.fullmatch(_SUBDOMAIN, text):
         faults.append(_pattern_fault(_SUBDOMAIN_FAULT, _SUBDOMAIN, "example.com"))
     return faults
 
 
 def _label_1035(text: str) -> list[str]:
-    faults = _too_long(text, _MAX_LABEL)
+    faults = _too_long(text, _MAX_LABEL, "characters")
     if not re.fullmatch(_LABEL_1035, text):
         faults.append(_pattern_fault(_LABEL_1035_FAULT, _LABEL_1035, "my-name", "abc-123"))
     return faults
@@ -113,7 +114,7 @@ def _qualified_name(text: str) -> list[str]:
         return [f"a valid label key {wrong_name}{cure}"]
     faults: list[str] = []
     if len(parts) == 2:
-        prefix_faults = _subdomain(parts[0]) if parts[0] else ["must be non-empty"]
+        prefix_faults = _subdomain(parts[0], "bytes") if parts[0] else ["must be non-empty"]
         faults += [f"prefix part {fault}" for fault in prefix_faults]
     name = parts[-1]
     name_faults = _too_long(name, _MAX_LABEL) if name else ["must be non-empty"]

@@ -13,7 +13,7 @@ _V: Final = parameter("V")
 _OPTIONAL: Final = optional_of(_V)
 _LIST: Final = list_of(_V)
 _OPTIONALS: Final = list_of(_OPTIONAL)
-_FIRST_INSTANT: Final = Timestamp(operators.MIN_SECONDS * operators.SECOND)
+_FIRST_INSTANT: Final = operators.MIN_SECONDS * operators.SECOND
 
 
 def of(value: Any) -> Optional:
@@ -80,7 +80,7 @@ def _is_zero(value: Any) -> bool:
     if isinstance(value, Optional | TypeValue):
         return False
     if isinstance(value, Timestamp):
-        return value == _FIRST_INSTANT
+        return value.nanoseconds == _FIRST_INSTANT
     nanoseconds = getattr(value, "nanoseconds", None)
     return nanoseconds == 0 if nanoseconds is not None else not value
 
