@@ -27,6 +27,7 @@ _MAX_MEMORY: Final = 64 << 20
 """Bytes that RE2 may use for one pattern: patterns that Go takes must not be refused for less."""
 
 _CACHE: Final = 256
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class InvalidRegex(ValueError):
@@ -76,7 +77,10 @@ class Pattern:
 @lru_cache(maxsize=_CACHE)
 def compile_regex(pattern: str) -> Pattern:
     """Compile a pattern. Raises InvalidRegex with Go's text."""
-    engine = _engine()
+    return _compiled(pattern, _engine())
+
+
+def _compiled(pattern: str, engine: Any) -> Pattern:
     dialect = _RE if engine is None else _RE2
     translated = _Parser(_clean(pattern), dialect).parse()
     if engine is None:
@@ -130,12 +134,12 @@ def _search_re2(engine: Any, translated: str, pattern: str) -> Callable[[bytes, 
 
 
 def _clean(text: str) -> str:
-    """The text without surrogates, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    """The text with Go's mark of an error for surrogates, which UTF-8 cannot hold."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
+    return _clean(text).encode()
 
 
 def _decoded(text: bytes) -> str:
