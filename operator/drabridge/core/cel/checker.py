@@ -96,18 +96,28 @@ class _Checker:
                 return self._typed(node, _LITERALS[node.value.__class__])
             case ast.Ident():
                 return self._ident(node)
+            case _:
+                checked: ast.Node = yield self._compound(node)
+                return checked
+
+    def _compound(self, node: ast.Node) -> Step[ast.Node]:
+        match node:
             case ast.Select():
-                return (yield self._select(node))
+                return self._select(node)
+            case ast.Call() if node.function == "_?._":
+                return self._optional_select(node)
             case ast.Call():
-                return (yield self._call(node))
+                return self._call(node)
             case ast.ListLiteral():
-                return (yield self._list(node))
+                return self._list(node)
             case ast.MapLiteral():
-                return (yield self._map(node))
+                return self._map(node)
             case ast.Message():
-                return (yield self._message(node))
+                return self._message(node)
             case ast.Comprehension():
-                return (yield self._comprehension(node))
+                return self._comprehension(node)
+            case _:
+                raise TypeError(node)
 
     # Names
 
@@ -189,8 +199,6 @@ class _Checker:
     # Calls
 
     def _call(self, node: ast.Call) -> Step[ast.Node]:
-        if node.function == "_?._":
-            return (yield self._optional_select(node))
         args = []
         for arg in node.args:
             args.append((yield self.check(arg)))  # noqa: PERF401 -- no comprehension can yield
@@ -226,7 +234,7 @@ class _Checker:
         result: Type | None = None
         for candidate in declared.candidates:
             overload = candidate.overload
-            if overload.member is not member or len(overload.arguments) != len(types):
+            if overload.member is not member:
                 continue
             arguments, declared_result = overload.arguments, overload.result
             if candidate.parameters:
@@ -358,7 +366,7 @@ class _Checker:
         loop = ast.Comprehension(node.id, range_, *names, init, condition, step, result)
         return self._typed(loop, self.bindings.substitute(self._type(result)))
 
-    def _variables(self, node: ast.Node, range_: Type, two: bool) -> tuple[Type, Type]:  # noqa: FBT001
+    def _variables(self, node: ast.Node, range_: Type, two: bool) -> tuple[Type, Type]:
         if range_.name == "list":
             return (INT, range_.args[0]) if two else (range_.args[0], DYN)
         if range_.name == "map":

@@ -39,8 +39,8 @@ from drabridge.core.cel.plan import (
     Relative,
     Variable,
     checked_key,
-    grown,
     growing,
+    grown,
     put,
 )
 from drabridge.core.cel.trampoline import Step, run
@@ -50,7 +50,7 @@ from drabridge.core.cel.values import NONE, CelError, Optional
 Compiled = Callable[[Any, int, Callable[[], bool] | None], tuple[Any, int]]
 """(device, cost limit, interrupt) -> (result, cost)."""
 
-MOST_LINES: Final = 20_000
+MOST_LINES: Final = 5_000
 """Lines of source beyond which a function would not pay."""
 
 
@@ -264,31 +264,42 @@ class _Writer:
                     raise NotCompiled
                 return self._constant(node.value)
             case Access():
-                value = yield self._path(node.path, test=node.test)
+                value: str = yield self._path(node.path, test=node.test)
                 self._owed += node.path.price - node.test
                 return value
+            case _:
+                code: str = yield self._compound(node)
+                return code
+
+    def _compound(self, node: Node) -> Step[str]:
+        match node:
             case Logic():
-                return (yield self._logic(node))
+                return self._logic(node)
             case Equality():
-                return (yield self._equality(node))
+                return self._equality(node)
             case Invocation():
-                return (yield self._invocation(node))
+                return self._invocation(node)
             case NotStrictlyFalse():
-                value = yield self._checked(node.operand)
-                self._owed += 1
-                return value
+                return self._not_strictly_false(node)
             case Membership():
-                return (yield self._membership(node))
+                return self._membership(node)
             case Alternative():
-                return (yield self._alternative(node))
-            case NewList() | NewMap() | NewMessage():
-                return (yield self._literal(node))
+                return self._alternative(node)
             case Loop():
-                return (yield self._loop(node))
+                return self._loop(node)
+            case NewList() | NewMap() | NewMessage():
+                return self._literal(node)
+            case _:
+                raise NotCompiled
+
+    def _not_strictly_false(self, node: NotStrictlyFalse) -> Step[str]:
+        value: str = yield self._checked(node.operand)
+        self._owed += 1
+        return value
 
     def _checked(self, node: Node) -> Step[str]:
         """Write a value that has to be a bool."""
-        value = yield self._value(node)
+        value: str = yield self._value(node)
         if node.type == BOOL and _surely(node):
             return value
         return f"boolean({value})"
@@ -303,7 +314,8 @@ class _Writer:
 
     def _path(self, path: Path, *, test: bool) -> Step[str]:
         if isinstance(path, Conditional):
-            return (yield self._conditional(path, test=test))
+            chosen: str = yield self._conditional(path, test=test)
+            return chosen
         if isinstance(path, Variable):
             value, certain = ("d", True) if path.slot < 0 else (f"v{path.slot}", False)
         else:
@@ -582,29 +594,31 @@ def _surely_used(node: Node, slot: int) -> bool:
     pending: list[Node | Path] = [node]
     while pending:
         current = pending.pop()
-        match current:
-            case Variable(slot=found) if found == slot:
-                return True
-            case Access():
-                pending.append(current.path)
-            case Relative():
-                pending.append(current.operand)
-            case Conditional():
-                pending.append(current.condition)
-            case Logic():
-                pending.append(current.terms[0])
-            case Equality():
-                pending += (current.left, current.right)
-            case Invocation():
-                pending += current.args
-            case NotStrictlyFalse() | Membership():
-                pending.append(current.operand)
-            case Alternative():
-                pending.append(current.optional)
-            case NewList():
-                pending += current.elements
-            case Loop():
-                pending.append(current.range)
-            case _:
-                pass
+        if isinstance(current, Variable) and current.slot == slot:
+            return True
+        pending.extend(_always_evaluated(current))
     return False
+
+
+def _always_evaluated(node: Node | Path) -> tuple[Node | Path, ...]:  # noqa: PLR0911 -- a case a kind of node
+    match node:
+        case Access():
+            return (node.path,)
+        case Relative() | NotStrictlyFalse() | Membership():
+            return (node.operand,)
+        case Conditional():
+            return (node.condition,)
+        case Logic():
+            return node.terms[:1]
+        case Equality():
+            return (node.left, node.right)
+        case Invocation():
+            return node.args
+        case Alternative():
+            return (node.optional,)
+        case NewList():
+            return node.elements
+        case Loop():
+            return (node.range,)
+        case _:
+            return ()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from drabridge.core.cel.operators import Opaque
-from drabridge.core.cel.values import Optional
+from drabridge.core.cel.values import Opaque, Optional
 
 LIMIT: Final = 1_000_000
 """CELSelectorExpressionMaxCost of resource.k8s.io: what one evaluation may cost."""

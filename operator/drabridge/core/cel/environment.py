@@ -34,7 +34,6 @@ from drabridge.core.cel.types import (
     list_of,
     map_of,
     optional_of,
-    parameter,
     wrapper_of,
 )
 
@@ -103,8 +102,8 @@ _MESSAGE_TYPES: Final[Mapping[str, Type]] = {
 TYPES: Final[Mapping[str, Type]] = {
     **{type_.name: type_ for type_ in (BOOL, BYTES, DOUBLE, INT, STRING, UINT, IP, CIDR)},
     "null_type": NULL,
-    "list": list_of(parameter("A")),
-    "map": map_of(parameter("A"), parameter("B")),
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
     "type": Type("type"),
     "optional_type": optional_of(DYN),
     DEVICE.name: DEVICE,
@@ -125,7 +124,9 @@ def _declare(libraries: Iterable[Library], without: frozenset[str]) -> dict[str,
             if known is not None:
                 function = Function(function.name, known.overloads + function.overloads, function.undecided)  # noqa: PLW2901
             functions[function.name] = function
-    return {name: Declared(function, tuple(map(_candidate, function.overloads))) for name, function in functions.items()}
+    return {
+        name: Declared(function, tuple(map(_candidate, function.overloads))) for name, function in functions.items()
+    }
 
 
 def _candidate(overload: Overload) -> Candidate:

@@ -9,9 +9,7 @@ from typing import Any, Final
 from drabridge.core.cel.diagnostics import Issue, SourceError
 from drabridge.core.cel.values import Uint
 
-_ESCAPE: Final = (
-    r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
-)
+_ESCAPE: Final = r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 
 _STRING: Final = (
     rf'"""(?:{_ESCAPE}|[^\\])*?"""'
@@ -105,7 +103,7 @@ def _value(kind: str, text: str) -> Any:
 
 
 def _uint(text: str) -> Uint:
-    value = int(text[2:], 16) if text.startswith("0x") else _decimal(text)
+    value = _hexadecimal(text) if text.startswith("0x") else _decimal(text)
     if value > MAX_UINT:
         raise ValueError("invalid uint literal")
     return Uint(value)
@@ -117,6 +115,10 @@ def _decimal(text: str) -> int:
     return MAX_UINT + 1 if len(stripped) > 20 else int(stripped or "0")
 
 
+def _hexadecimal(text: str) -> int:
+    return int(text, 16)
+
+
 def _double(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
@@ -126,7 +128,7 @@ def _double(text: str) -> float:
 
 def integer(text: str, *, negative: bool) -> int:
     """Give the value of an int literal with its sign. Raises ValueError if it is not within int64."""
-    magnitude = (int(text[2:], 16) if len(text) < 40 else MAX_UINT) if text.startswith("0x") else _decimal(text)
+    magnitude = _hexadecimal(text) if text.startswith("0x") else _decimal(text)
     value = -magnitude if negative else magnitude
     if not -(2**63) <= value < 2**63:
         raise ValueError("invalid int literal")
@@ -159,7 +161,7 @@ def _character(escape: str) -> str:
 
 
 def unescape_bytes(text: str) -> bytes:
-    """Give the value of a bytes literal: \\x and octal escapes are bytes there, \\u is an error."""
+    """Give the value of a bytes literal: hexadecimal and octal escapes are bytes there, those of Unicode are errors."""
     body, raw = _body(text)
     if raw:
         return body.encode()

@@ -196,14 +196,14 @@ def differ(a: Any, b: Any) -> bool:
 # Order
 
 
-def order_numbers(a: float, b: float) -> int:
+def order_numbers(a: Any, b: Any) -> int:
     """Compare two numbers of any numeric types, none of which is NaN: -1, 0 or 1.
 
     Integers meet doubles as doubles, but within the integer type's range only, as cel-go does it.
     """
     if isinstance(a, int) and isinstance(b, int):
         return (a > b) - (a < b)
-    if isinstance(b, float) and isinstance(a, int):
+    if isinstance(a, int):
         return -order_numbers(b, a)
     if isinstance(b, int):
         low, high = (0.0, float(MAX_UINT)) if b.__class__ is Uint else (float(MIN_INT), float(MAX_INT))
@@ -231,7 +231,8 @@ def compare(a: Any, b: Any) -> int:
     if cls is str and not (a.isascii() and b.isascii()):
         # Go compares bytes of UTF-8, which is the order of code points.
         a, b = a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass")
-    return (a > b) - (a < b)
+    order: int = (a > b) - (a < b)
+    return order
 
 
 _ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
@@ -408,8 +409,8 @@ def modulo(a: Any, b: Any) -> Any:
     return Uint(rest) if cls is Uint else (-rest if a < 0 else rest)
 
 
-def _same_number(symbol: str, a: Any, b: Any) -> type:
-    cls: type = a.__class__
+def _same_number(symbol: str, a: Any, b: Any) -> Any:
+    cls = a.__class__
     if cls not in _NUMBERS:
         raise _without(symbol, a)
     if b.__class__ is not cls:
@@ -442,7 +443,7 @@ def negation(a: Any) -> bool:
 
 
 def size(a: Any) -> int:
-    """CEL's size(a): code points, bytes, elements, entries."""
+    """Count code points, bytes, elements or entries."""
     if isinstance(a, str | bytes | list | tuple | dict):
         return len(a)
     if a.__class__ in (Timestamp, Duration):
@@ -577,14 +578,8 @@ def entries(container: Any) -> Iterator[tuple[Any, Any]]:
 
 def text(value: Any) -> str:
     """Write a value as Go's %v does in cel-go's messages."""
-    if value.__class__ is bool:
-        return "true" if value else "false"
-    if value.__class__ is float:
-        return double_text(value)
-    if isinstance(value, int):
-        return str(int(value))
-    if value is None:
-        return "NULL_VALUE"
+    if isinstance(value, int | float | None):
+        return _scalar_text(value)
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list | tuple):
@@ -596,6 +591,14 @@ def text(value: Any) -> str:
     if isinstance(value, Optional):
         return f"optional({text(value.value)})" if value.present else "optional.none()"
     return str(value)
+
+
+def _scalar_text(value: Any) -> str:
+    if value is None:
+        return "NULL_VALUE"
+    if value.__class__ is bool:
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, int) else double_text(value)
 
 
 def double_text(value: float) -> str:

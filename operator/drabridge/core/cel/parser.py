@@ -19,9 +19,11 @@ RECURSION_LIMIT: Final = 250
 """Nesting of one grammar rule beyond which cel-go gives up."""
 
 RESERVED: Final = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var "
-    "void while".split()
-)
+    {
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+        "package", "namespace", "null", "return", "true", "var", "void", "while",
+    }
+)  # fmt: skip
 
 _WORDS: Final = frozenset({"in", "true", "false", "null"})
 """Words that are tokens of their own, so that they are no identifiers even behind a dot."""
@@ -51,7 +53,10 @@ class Parsed:
 def parse(source: str) -> Parsed:
     """Parse an expression. Raises SourceError with cel-go's texts where they do not depend on its parser generator."""
     parser = _Parser(source)
-    root = parser.start()
+    try:
+        root = parser.start()
+    except macros.TooManyNodes:
+        raise SourceError(source, [Issue(-1, f"expands to more than {macros.MOST_NODES} nodes")]) from None
     if parser.issues:
         raise SourceError(source, parser.issues)
     return Parsed(source, root, parser.nodes.offsets)
@@ -205,15 +210,16 @@ class _Parser:
         for symbol, function in (("!", "!_"), ("-", "-_")):
             if not self._at(symbol):
                 continue
-            operators = []
+            operators: list[Token] = []
             while self._at(symbol) and (operators or not self._at_negative_number()):
                 operators.append(self._next())
-            operand = yield self._operand()
+            inner: ast.Node = yield self._operand()
             if len(operators) % 2 == 0:
-                return operand
+                return inner
             id_ = self.nodes.new(operators[0].offset)
-            return self._deep(ast.Call(id_, function, None, (operand,)), operand, level=0)
-        return (yield self._operand())
+            return self._deep(ast.Call(id_, function, None, (inner,)), inner, level=0)
+        operand: ast.Node = yield self._operand()
+        return operand
 
     def _at_negative_number(self) -> bool:
         return self._at("-") and self._tokens[self._position + 1].kind in ("int", "float")
@@ -294,29 +300,33 @@ class _Parser:
             case "uint" | "string" | "bytes":
                 return ast.Literal(self.nodes.new(self._next().offset), token.value)
             case "symbol" if token.text in _OPENING:
-                return (yield _OPENING[token.text](self))
+                opened: ast.Node = yield _OPENING[token.text](self)
+                return opened
             case "name" if token.text in ("true", "false", "null"):
                 self._next()
                 return ast.Literal(self.nodes.new(token.offset), _CONSTANTS[token.text])
             case "name" if token.text != "in":
-                return (yield self._name(None))
+                named: ast.Node = yield self._name(None)
+                return named
         raise self._syntax(f"extraneous input '{token.text}' expecting {_EXPECTED}")
 
     def _nested(self) -> Step[ast.Node]:
         self._next()
-        inner = yield self._expression()
+        inner: ast.Node = yield self._expression()
         self._expect(")")
         return inner
 
     def _dot(self) -> Step[ast.Node]:
-        return (yield self._name(self._next()))
+        named: ast.Node = yield self._name(self._next())
+        return named
 
     def _name(self, dot: Token | None) -> Step[ast.Node]:
         name = self._next()
         if name.kind != "name" or name.text in _WORDS:
             self._position -= 1
             raise self._syntax(f"no viable alternative at input '.{name.text}'")
-        if message := (yield self._message(dot, name)):
+        message: ast.Node | None = yield self._message(dot, name)
+        if message is not None:
             return message
         text = f".{name.text}" if dot else name.text
         if name.text in RESERVED:

@@ -60,6 +60,7 @@ class Constant:
     type: Type
 
     def evaluate(self, _: Frame) -> Any:
+        """Give the value."""
         return self.value
 
 
@@ -86,6 +87,7 @@ class Variable:
     price: int = 1
 
     def resolve(self, frame: Frame) -> Any:
+        """Give the value."""
         if self.slot < 0:
             value = frame.device
         else:
@@ -106,6 +108,7 @@ class Relative:
     price: int = 1
 
     def resolve(self, frame: Frame) -> Any:
+        """Give what the steps lead to."""
         value = self.operand.evaluate(frame)
         return value if isinstance(value, CelError) else _qualify(frame, value, self.qualifiers)
 
@@ -120,6 +123,7 @@ class Conditional:
     price: int = 0
 
     def resolve(self, frame: Frame) -> Any:
+        """Give the value of one branch."""
         value = self.condition.evaluate(frame)
         if value is True:
             return self.truthy.resolve(frame)
@@ -193,6 +197,7 @@ class Access:
     test: bool = False
 
     def evaluate(self, frame: Frame) -> Any:
+        """Give the value, or whether there is one."""
         value = self.path.resolve(frame)
         frame.charge(self.path.price - self.test)
         if self.test and value.__class__ is Optional:
@@ -209,6 +214,7 @@ class Logic:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Evaluate terms until one decides."""
         failure: CelError | None = None
         for term in self.terms:
             value = term.evaluate(frame)
@@ -229,6 +235,7 @@ class Equality:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Compare both sides."""
         left = self.left.evaluate(frame)
         right = self.right.evaluate(frame)
         if isinstance(left, CelError):
@@ -246,7 +253,10 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A call of a function. `early` calls give up at the first failed argument, without a cost."""
+    """A call of a function.
+
+    `early` calls give up at the first failed argument. Their cost is lost then, unless it was the last one.
+    """
 
     call: Callable[..., Any]
     price: Callable[..., int]
@@ -255,16 +265,17 @@ class Invocation:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Evaluate the arguments and call the function."""
         values = []
         result: Any = None
         failed = False
         for arg in self.args:
             value = arg.evaluate(frame)
+            values.append(value)
             if isinstance(value, CelError) and not failed:
-                if self.early:
+                if self.early and len(values) < len(self.args):
                     return value
                 result, failed = value, True
-            values.append(value)
         if not failed:
             try:
                 result = self.call(*values)
@@ -282,6 +293,7 @@ class NotStrictlyFalse:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Say whether to go on."""
         value = self.operand.evaluate(frame)
         frame.charge(1)
         return value if value.__class__ is bool else True
@@ -297,6 +309,7 @@ class Membership:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Look the value up."""
         value = self.operand.evaluate(frame)
         return value if isinstance(value, CelError) else self.holds(value)
 
@@ -320,6 +333,7 @@ class Alternative:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Evaluate the other one if need be."""
         optional = self.optional.evaluate(frame)
         if isinstance(optional, CelError):
             return optional
@@ -339,6 +353,7 @@ class NewList:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Make the list."""
         result = self._build(frame)
         frame.charge(cost.LIST_CREATION)
         return result
@@ -372,6 +387,7 @@ class NewMap:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Make the map."""
         result = self._build(frame)
         frame.charge(cost.MAP_CREATION)
         return result
@@ -402,10 +418,34 @@ def put(built: dict[Any, Any], key: Any, value: Any, *, optional: bool) -> None:
             built.pop(key, None)
             return
         value = value.value
-    try:
-        built[key] = value
-    except TypeError:
-        raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}") from None
+    built[map_key(key)] = value
+
+
+class _ListKey(list[Any]):
+    """A list that is a key: no other one is the same key."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]  # a list has none
+    __eq__ = object.__eq__
+
+
+class _MapKey(dict[Any, Any]):
+    """A map that is a key: no other one is the same key."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]  # a map has none
+    __eq__ = object.__eq__
+
+
+def map_key(key: Any) -> Any:
+    """Return a key of a map literal as Python can hash it. Raises Stopped where Go cannot."""
+    if isinstance(key, list | tuple):
+        return _ListKey(key)
+    if isinstance(key, dict):
+        return _MapKey(key)
+    if isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable):
+        raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}")
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +457,7 @@ class NewMessage:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Make the value of the message."""
         result = self._build(frame)
         frame.charge(cost.MESSAGE_CREATION)
         return result
@@ -483,6 +524,7 @@ class Loop:
     type: Type
 
     def evaluate(self, frame: Frame) -> Any:
+        """Run the loop."""
         container = self.range.evaluate(frame)
         if isinstance(container, CelError):
             return container

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from drabridge.core.cel import ast, cost, operators, regex
 from drabridge.core.cel.checker import Checked
-from drabridge.core.cel.declarations import Overload
+from drabridge.core.cel.declarations import Cost, Overload
 from drabridge.core.cel.environment import Environment
 from drabridge.core.cel.plan import (
     Access,
@@ -38,6 +38,11 @@ from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
 from drabridge.core.cel.values import CelError, TypeValue, Uint
+
+_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
+"""Functions whose second argument is a regular expression."""
+
+_LISTS_THAT_ARE_COMPARED: Final = {"distinct": 0, "sort": 0, "@sortByAssociatedKeys": 1}
 
 _SET_MEMBERS: Final = frozenset({bool, int, Uint, float, str})
 
@@ -72,18 +77,26 @@ class _Planner:
                 return Constant(node.value, self._type(node))
             case ast.Ident():
                 return Access(Variable(self._slot(node.name)), self._type(node))
+            case _:
+                planned: Node = yield self._compound(node)
+                return planned
+
+    def _compound(self, node: ast.Node) -> Step[Node]:
+        match node:
             case ast.Select():
-                return (yield self._select(node))
+                return self._select(node)
             case ast.Call():
-                return (yield self._call(node))
+                return self._call(node)
             case ast.ListLiteral():
-                return (yield self._list(node))
+                return self._list(node)
             case ast.MapLiteral():
-                return (yield self._map(node))
+                return self._map(node)
             case ast.Message():
-                return (yield self._message(node))
+                return self._message(node)
             case ast.Comprehension():
-                return (yield self._comprehension(node))
+                return self._comprehension(node)
+            case _:
+                raise TypeError(node)
 
     def _constant(self, node: ast.Node) -> Constant:
         value = self._checked.constants[node.id]
@@ -106,7 +119,7 @@ class _Planner:
         return self._qualified(operand, qualifier, self._type(node))
 
     def _qualified(self, operand: Node, qualifier: Qualifier, type_: Type) -> Access:
-        path: Path = operand.path if isinstance(operand, Access) else Relative(operand)
+        path = _path(operand)
         add_qualifier(path, qualifier)
         return Access(path, type_, qualifier.test)
 
@@ -120,8 +133,7 @@ class _Planner:
             except CelError as error:
                 raise InstantiationError(str(error)) from None
         else:
-            path = key.path if isinstance(key, Access) else Relative(key)
-            qualifier = Qualifier(None, path, optional, on_map=on_map)
+            qualifier = Qualifier(None, _path(key), optional, on_map=on_map)
         return self._qualified(operand, qualifier, self._type(node))
 
     # Calls
@@ -143,8 +155,7 @@ class _Planner:
 
     def _conditional(self, node: ast.Call, args: tuple[Node, ...]) -> Node:
         condition, truthy, falsy = args
-        branches = [branch.path if isinstance(branch, Access) else Relative(branch) for branch in (truthy, falsy)]
-        return Access(Conditional(condition, *branches), self._type(node))
+        return Access(Conditional(condition, _path(truthy), _path(falsy)), self._type(node))
 
     def _not_strictly_false(self, _: ast.Call, args: tuple[Node, ...]) -> Node:
         return NotStrictlyFalse(args[0], BOOL)
@@ -160,13 +171,12 @@ class _Planner:
             if membership is not None:
                 return membership
         type_ = self._type(node)
-        if node.function == "matches" and isinstance(args[1], Constant) and isinstance(args[1].value, str):
-            price = cost.match if only is not None else self._environment.functions["matches"].function.undecided
-            return Invocation(_matcher(args[1].value), price, args, True, type_)  # noqa: FBT003
+        if node.function in _PATTERNS and isinstance(args[1], Constant) and isinstance(args[1].value, str):
+            return self._with_pattern(node, args, only)
         if only is not None:
             certain = only.guarded and all(map(_certain, only.arguments, (arg.type for arg in args)))
             call = only.call if certain or not only.guarded else _guarded(node.function, (only,))
-            invocation = Invocation(call, only.cost, args, len(args) > 2, type_)
+            invocation = Invocation(call, _price(node.function, only), args, len(args) > 2, type_)
         else:
             function = self._environment.functions[node.function].function
             guarded = function.overloads[0].guarded
@@ -175,6 +185,18 @@ class _Planner:
         if node.function in CONVERSIONS and len(args) == 1 and isinstance(args[0], Constant):
             return self._folded(invocation)
         return invocation
+
+    def _with_pattern(self, node: ast.Call, args: tuple[Node, ...], only: Overload | None) -> Node:
+        """Plan a call with a known pattern: it is compiled now, the other arguments are looked at when it is called."""
+        function = self._environment.functions[node.function].function
+        pattern = args[1].value if isinstance(args[1], Constant) else ""
+        try:
+            regex.compile_regex(pattern)
+        except regex.InvalidRegex as error:
+            raise InstantiationError(str(error)) from None
+        call = _on_text(next(o for o in function.overloads if len(o.arguments) == len(args)).call)
+        price = function.undecided if only is None else only.cost
+        return Invocation(call, price, args, True, self._type(node))
 
     def _folded(self, invocation: Invocation) -> Constant:
         try:
@@ -187,7 +209,7 @@ class _Planner:
 
     def _membership(self, operand: Node, values: Any) -> Node | None:
         if not values:
-            return Constant(False, BOOL)  # noqa: FBT003
+            return Constant(False, BOOL)
         if any(value.__class__ not in _SET_MEMBERS for value in values):
             return None
         return Membership(operand, frozenset(values), values[0].__class__ is bool, BOOL)
@@ -263,6 +285,11 @@ _OPERATORS: Final[dict[str, Callable[[_Planner, ast.Call, tuple[Node, ...]], Nod
 }
 
 
+def _path(node: Node) -> Path:
+    """Return a node as something that can be gone along."""
+    return node.path if isinstance(node, Access) else Relative(node)
+
+
 def _nowhere() -> Frame:
     """Make the frame in which constants are evaluated."""
     return Frame(None, 0, cost.LIMIT, None)
@@ -289,16 +316,27 @@ def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     return call
 
 
-def _matcher(pattern: str) -> Callable[[Any, Any], bool]:
-    """Make matches() with a pattern that is known."""
-    try:
-        compiled = regex.compile_regex(pattern)
-    except regex.InvalidRegex as error:
-        raise InstantiationError(str(error)) from None
+def _on_text(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of a text, a pattern and perhaps a count, for a text that may be something else at run time."""
 
-    def matches(text: Any, _: Any) -> bool:
-        if isinstance(text, str):
-            return compiled.matches(text)
-        raise CelError(operators.NO_OVERLOAD)
+    def call(text: Any, pattern: str, *count: Any) -> Any:
+        if not isinstance(text, str) or any(number.__class__ is not int for number in count):
+            raise CelError(operators.NO_OVERLOAD)
+        return function(text, pattern, *count)
 
-    return matches
+    return call
+
+
+def _price(name: str, overload: Overload) -> Cost:
+    """Return the cost of an overload, which upstream cannot find for some functions of lists if an argument failed."""
+    position = _LISTS_THAT_ARE_COMPARED.get(name)
+    if position is None:
+        return overload.cost
+
+    def price(*values: Any) -> int:
+        if isinstance(values[position], CelError):
+            text = "interface conversion: *types.Err is not traits.Lister: missing method Add"
+            raise Stopped(f"internal error: {text}")
+        return overload.cost(*values)
+
+    return price

@@ -32,7 +32,8 @@ LONGEST_EXPRESSION: Final = 10 * 1024
 """CELSelectorExpressionMaxLength of resource.k8s.io, in characters. The API server's validation refuses more."""
 
 HINT: Final = (
-    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+    ". consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
 )
 
 
@@ -84,7 +85,7 @@ class Selector:
                     return _MATCHES[result][units] if units < 1024 else Match(result, units)
             except Halted as halted:
                 raise SelectorError(str(halted), halted.cost) from None
-            except Exception:  # noqa: BLE001, S110 -- whatever it was, the plan finds out what there is to say
+            except Exception:  # noqa: S110 -- whatever it was, the plan finds out what there is to say
                 pass
         return self._walk(view, limit, interrupt)
 
@@ -93,26 +94,41 @@ class Selector:
             result, units = self._plan.evaluate(view.fields, limit, interrupt)
         except Halted as halted:
             raise SelectorError(str(halted), halted.cost) from None
-        if result.__class__ is bool:
-            return Match(result, units)
-        raise SelectorError(_failure(result), units)
+        answer = result
+        while answer.__class__ is Optional and answer.present:
+            answer = answer.value
+        if answer.__class__ is bool:
+            return Match(answer, units)
+        raise SelectorError(_failure(result, answer), units)
 
 
-def _failure(result: Any) -> str:
-    """Say why a result is no answer."""
+def _failure(result: Any, inner: Any) -> str:
+    """Say why a result is no answer; `inner` is what optionals around it hold."""
     if isinstance(result, CelError):
         message = str(result)
         return message + HINT if "no such key:" in message else message
-    name = operators.type_name(result)
-    return f"CEL result of type {name} could not be converted to bool: {_conversion(result, name)}"
+    reason = _CONVERSIONS.get(operators.type_name(inner)) or _opaque_conversion(operators.type_name(inner))
+    return f"CEL result of type {operators.type_name(result)} could not be converted to bool: {reason}"
 
 
-def _conversion(result: Any, name: str) -> str:
-    if isinstance(result, Optional):
-        return "optional.none() dereference" if not result.present else _conversion(result.value, name)
-    if isinstance(result, list | tuple | dict):
-        return f"type conversion error from {name} to 'bool'"
-    return f"unsupported native conversion from {name} to 'bool'"
+def _opaque_conversion(name: str) -> str:
+    short = name.rpartition(".")[2].removeprefix("Named")
+    return f"type conversion error from '{short}' to 'bool'"
+
+
+_CONVERSIONS: Final = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
+}
+"""What cel-go says of a result that is no bool; every type has words of its own."""
 
 
 def compile_selector(expression: str, environment: Environment | None = None) -> Selector:

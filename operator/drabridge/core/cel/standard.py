@@ -27,7 +27,7 @@ from drabridge.core.cel.types import (
     parameter,
     type_of,
 )
-from drabridge.core.cel.values import CelError
+from drabridge.core.cel.values import CelError, Duration, Timestamp
 
 A, B, K, V = map(parameter, "ABKV")
 LIST, MAP = list_of(A), map_of(A, B)
@@ -40,15 +40,25 @@ def _compiled(*_: Any) -> Any:
     raise CelError(operators.NO_OVERLOAD)
 
 
-def _operator(name: str, call: Call, *rows: tuple[str, tuple[Type, ...], Type] | tuple[str, tuple[Type, ...], Type, Cost]) -> Function:
+def _operator(
+    name: str, call: Call, *rows: tuple[str, tuple[Type, ...], Type] | tuple[str, tuple[Type, ...], Type, Cost]
+) -> Function:
     """Declare an operator: one function for all its overloads, which looks at its arguments itself."""
     return Function(
         name,
-        tuple(Overload(row[0], row[1], row[2], call, cost=row[3] if len(row) > 3 else unit, guarded=False) for row in rows),
+        tuple(
+            Overload(row[0], row[1], row[2], call, cost=row[3] if len(row) > 3 else unit, guarded=False) for row in rows
+        ),
     )
 
 
-def _arithmetic(name: str, call: Call, word: str, *more: tuple[str, tuple[Type, ...], Type] | tuple[str, tuple[Type, ...], Type, Cost], double: bool = True) -> Function:
+def _arithmetic(
+    name: str,
+    call: Call,
+    word: str,
+    *more: tuple[str, tuple[Type, ...], Type] | tuple[str, tuple[Type, ...], Type, Cost],
+    double: bool = True,
+) -> Function:
     numbers = [(f"{word}_int64", (INT, INT), INT), (f"{word}_uint64", (UINT, UINT), UINT)]
     if double:
         numbers.insert(0, (f"{word}_double", (DOUBLE, DOUBLE), DOUBLE))
@@ -100,7 +110,7 @@ def _text_function(name: str, test: Callable[[str, str], bool], price: Cost) -> 
 def matches(text: Any, pattern: Any) -> bool:
     """Say whether a pattern of RE2 is found in a text. Raises CelError for other types and broken patterns."""
     if not isinstance(text, str):
-        if text.__class__ in (operators.Timestamp, operators.Duration):
+        if text.__class__ in (Timestamp, Duration):
             raise CelError(operators.NO_OVERLOAD)
         raise CelError(f"{operators.NO_OVERLOAD}: matches")
     if not isinstance(pattern, str):
@@ -222,7 +232,9 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
 )  # fmt: skip
 
-CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
+CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
 """Functions that are applied to constants when the expression is compiled, so that their errors show then."""
 
 

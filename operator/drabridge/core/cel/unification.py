@@ -84,10 +84,7 @@ class Bindings:
     def _known_assignable(self, one: Type, other: Type) -> bool:
         if NULL in (one, other):
             return _nullable(other if one == NULL else one)
-        if one.name == "wrapper":
-            one = one.args[0]
-        if other.name == "wrapper":
-            other = other.args[0]
+        one, other = _unwrapped(one), _unwrapped(other)
         if one.name != other.name:
             return False
         return one.name == "type" or self._pairs(one.args, other.args)
@@ -123,6 +120,10 @@ class Bindings:
         return False
 
 
+def _unwrapped(type_: Type) -> Type:
+    return type_.args[0] if type_.name == "wrapper" else type_
+
+
 def _nullable(type_: Type) -> bool:
     return type_.name not in _NOT_NULLABLE
 
@@ -135,7 +136,11 @@ def most_general(one: Type, other: Type) -> Type:
 def _less_specific(one: Type, other: Type) -> bool:
     if is_dyn(one) or one.is_parameter:
         return True
-    if is_dyn(other) or other.is_parameter or one.name != other.name or len(one.args) != len(other.args):
+    if is_dyn(other) or other.is_parameter:
+        return False
+    if "wrapper" in (one.name, other.name):
+        return _unwrapped(one) == _unwrapped(other)
+    if one.name != other.name or len(one.args) != len(other.args):
         return False
     if one.name == "type":
         return True
@@ -147,10 +152,7 @@ def _less_specific(one: Type, other: Type) -> bool:
 
 def equivalent(one: Type, other: Type) -> bool:
     """Whether two types are the same but for the names of parameters; a wrapper is taken for what it wraps."""
-    if one.name == "wrapper":
-        one = one.args[0]
-    if other.name == "wrapper":
-        other = other.args[0]
+    one, other = _unwrapped(one), _unwrapped(other)
     if one.is_parameter or other.is_parameter:
         return one.is_parameter and other.is_parameter
     if one.name != other.name or len(one.args) != len(other.args):
