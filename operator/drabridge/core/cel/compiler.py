@@ -18,6 +18,7 @@ from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.plan import (
     INTERRUPTED,
     LIMIT_EXCEEDED,
+    UNKNOWN,
     Access,
     Alternative,
     Conditional,
@@ -183,8 +184,6 @@ class _Writer:
         self._lines: list[str] = ["def compiled(d, limit, interrupt):", " c = n = 0"]
         self._names = dict(_GLOBALS)
         self._constants: dict[tuple[type, Any], str] = {}
-        self._known: dict[str, Any] = {"True": True, "False": False, "None": None}
-        """The values of names that stand for constants."""
         self._indent = 1
         self._temporary = 0
         self._owed = 0
@@ -222,7 +221,7 @@ class _Writer:
         name = f"k{len(self._names)}"
         if isinstance(value, str | int):
             name = self._constants.setdefault((value.__class__, value), name)
-        self._names[name] = self._known[name] = value
+        self._names[name] = value
         return name
 
     def _pay(self) -> None:
@@ -446,8 +445,10 @@ class _Writer:
 
     def _invocation(self, node: Invocation) -> Step[str]:
         args = yield self._values(node.args)
-        if (folded := self._folded(node, args)) is not None:
-            return folded
+        if node.known is not UNKNOWN and not isinstance(node.known, CelError):
+            values = [arg.value for arg in node.args if isinstance(arg, Constant)]
+            self._owed += node.price(*values, node.known)
+            return self._constant(node.known)
         result = self._new()
         code = f"{self._constant(node.call)}({', '.join(args)})"
         if node.call is operators.negation and node.args[0].type == BOOL:
@@ -460,19 +461,6 @@ class _Writer:
         else:
             self._line(f"c += {self._constant(node.price)}({', '.join((*args, result))})")
         return result
-
-    def _folded(self, node: Invocation, args: list[str]) -> str | None:
-        """Call a function now if all its arguments are known, such as quantity('1Gi'). Its cost stays."""
-        if not args or any(arg not in self._known for arg in args):
-            return None
-        values = [self._known[arg] for arg in args]
-        try:
-            result = node.call(*values)
-            units = node.price(*values, result)
-        except CelError:
-            return None
-        self._owed += units
-        return self._constant(result)
 
     def _comparison(self, node: Invocation, args: list[str], code: str) -> str:
         left, right = node.args

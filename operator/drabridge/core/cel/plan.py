@@ -15,11 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import NONE, CelError, Opaque, Optional, Uint
 
 LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 INTERRUPTED: Final = "operation interrupted"
+
+
+UNKNOWN: Final = object()
+"""Stands for a result that is not known before the evaluation."""
 
 
 class Stopped(Exception):
@@ -94,7 +99,7 @@ class Variable:
             value = frame.variables[self.slot]
             if value.__class__ is Pending:
                 value = value.start(frame)
-            if isinstance(value, CelError):
+            if value.__class__ is CelError:
                 return value
         return _qualify(frame, value, self.qualifiers) if self.qualifiers else value
 
@@ -110,7 +115,7 @@ class Relative:
     def resolve(self, frame: Frame) -> Any:
         """Give what the steps lead to."""
         value = self.operand.evaluate(frame)
-        return value if isinstance(value, CelError) else _qualify(frame, value, self.qualifiers)
+        return value if value.__class__ is CelError else _qualify(frame, value, self.qualifiers)
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class Conditional:
             return self.truthy.resolve(frame)
         if value is False:
             return self.falsy.resolve(frame)
-        return value if isinstance(value, CelError) else CelError(operators.NO_OVERLOAD)
+        return value if value.__class__ is CelError else CelError(operators.NO_OVERLOAD)
 
 
 Path = Variable | Relative | Conditional
@@ -176,7 +181,7 @@ def _step(value: Any, key: Any, *, test: bool) -> Any:
 
 def _key(frame: Frame, path: Path) -> Any:
     key = path.resolve(frame)
-    if isinstance(key, CelError):
+    if key.__class__ is CelError:
         raise key
     return checked_key(key)
 
@@ -198,8 +203,16 @@ class Access:
 
     def evaluate(self, frame: Frame) -> Any:
         """Give the value, or whether there is one."""
-        value = self.path.resolve(frame)
-        frame.charge(self.path.price - self.test)
+        path = self.path
+        if path.__class__ is Variable and not path.qualifiers and path.slot >= 0:  # the short way for loops
+            value = frame.variables[path.slot]
+            if value.__class__ is Pending:
+                value = value.start(frame)
+        else:
+            value = path.resolve(frame)
+        frame.cost += path.price - self.test
+        if frame.cost > frame.limit:
+            raise Stopped(LIMIT_EXCEEDED)
         if self.test and value.__class__ is Optional:
             return value.present
         return value
@@ -221,7 +234,7 @@ class Logic:
             if value is self.decisive:
                 return value
             if value.__class__ is not bool and failure is None:
-                failure = value if isinstance(value, CelError) else CelError(operators.NO_OVERLOAD)
+                failure = value if value.__class__ is CelError else CelError(operators.NO_OVERLOAD)
         return not self.decisive if failure is None else failure
 
 
@@ -238,9 +251,9 @@ class Equality:
         """Compare both sides."""
         left = self.left.evaluate(frame)
         right = self.right.evaluate(frame)
-        if isinstance(left, CelError):
+        if left.__class__ is CelError:
             result: Any = left
-        elif isinstance(right, CelError):
+        elif right.__class__ is CelError:
             result = right
         else:
             try:
@@ -263,25 +276,31 @@ class Invocation:
     args: tuple[Node, ...]
     early: bool
     type: Type
+    known: Any = UNKNOWN
+    """The result, if the arguments are constants and it is a small value or an error."""
 
     def evaluate(self, frame: Frame) -> Any:
         """Evaluate the arguments and call the function."""
         values = []
         result: Any = None
-        failed = False
         for arg in self.args:
             value = arg.evaluate(frame)
             values.append(value)
-            if isinstance(value, CelError) and not failed:
+            if value.__class__ is CelError and result is None:
                 if self.early and len(values) < len(self.args):
                     return value
-                result, failed = value, True
-        if not failed:
-            try:
-                result = self.call(*values)
-            except CelError as error:
-                result = error
-        frame.charge(self.price(*values, result))
+                result = value
+        if result is None:
+            if self.known is not UNKNOWN:
+                result = self.known
+            else:
+                try:
+                    result = self.call(*values)
+                except CelError as error:
+                    result = error
+        frame.cost += 1 if self.price is unit else self.price(*values, result)
+        if frame.cost > frame.limit:
+            raise Stopped(LIMIT_EXCEEDED)
         return result
 
 
@@ -295,7 +314,9 @@ class NotStrictlyFalse:
     def evaluate(self, frame: Frame) -> Any:
         """Say whether to go on."""
         value = self.operand.evaluate(frame)
-        frame.charge(1)
+        frame.cost += 1
+        if frame.cost > frame.limit:
+            raise Stopped(LIMIT_EXCEEDED)
         return value if value.__class__ is bool else True
 
 
@@ -311,7 +332,7 @@ class Membership:
     def evaluate(self, frame: Frame) -> Any:
         """Look the value up."""
         value = self.operand.evaluate(frame)
-        return value if isinstance(value, CelError) else self.holds(value)
+        return value if value.__class__ is CelError else self.holds(value)
 
     def holds(self, value: Any) -> bool:
         """Whether a value is one of the constants. Raises Stopped where upstream's look-up panics."""
@@ -335,7 +356,7 @@ class Alternative:
     def evaluate(self, frame: Frame) -> Any:
         """Evaluate the other one if need be."""
         optional = self.optional.evaluate(frame)
-        if isinstance(optional, CelError):
+        if optional.__class__ is CelError:
             return optional
         if optional.__class__ is not Optional:
             return CelError(operators.NO_OVERLOAD)
@@ -362,7 +383,7 @@ class NewList:
         values: list[Any] = []
         for position, element in enumerate(self.elements):
             value = element.evaluate(frame)
-            if isinstance(value, CelError):
+            if value.__class__ is CelError:
                 return value
             if position in self.optionals:
                 if value.__class__ is not Optional:
@@ -396,10 +417,10 @@ class NewMap:
         built: dict[Any, Any] = {}
         for key_node, value_node, optional in self.entries:
             key = key_node.evaluate(frame)
-            if isinstance(key, CelError):
+            if key.__class__ is CelError:
                 return key
             value = value_node.evaluate(frame)
-            if isinstance(value, CelError):
+            if value.__class__ is CelError:
                 return value
             try:
                 put(built, key, value, optional=optional)
@@ -466,7 +487,7 @@ class NewMessage:
         values: dict[str, Any] = {}
         for name, node, optional in self.fields:
             value = node.evaluate(frame)
-            if isinstance(value, CelError):
+            if value.__class__ is CelError:
                 return value
             try:
                 put(values, name, value, optional=optional)
@@ -526,7 +547,7 @@ class Loop:
     def evaluate(self, frame: Frame) -> Any:
         """Run the loop."""
         container = self.range.evaluate(frame)
-        if isinstance(container, CelError):
+        if container.__class__ is CelError:
             return container
         frame.variables[self.accumulator] = Pending(self)
         try:

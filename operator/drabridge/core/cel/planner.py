@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from drabridge.core.cel import ast, cost, operators, regex
@@ -10,6 +11,7 @@ from drabridge.core.cel.checker import Checked
 from drabridge.core.cel.declarations import Cost, Overload
 from drabridge.core.cel.environment import Environment
 from drabridge.core.cel.plan import (
+    UNKNOWN,
     Access,
     Alternative,
     Conditional,
@@ -37,12 +39,15 @@ from drabridge.core.cel.plan import (
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
-from drabridge.core.cel.values import CelError, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Opaque, TypeValue, Uint
 
 _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 """Functions whose second argument is a regular expression."""
 
 _LISTS_THAT_ARE_COMPARED: Final = {"distinct": 0, "sort": 0, "@sortByAssociatedKeys": 1}
+
+_LARGE: Final = frozenset({"string", "bytes", "list", "map", "dyn", "optional_type"})
+"""Types whose values take room: they are made when they are needed, within the limit on costs."""
 
 _SET_MEMBERS: Final = frozenset({bool, int, Uint, float, str})
 
@@ -182,6 +187,7 @@ class _Planner:
             guarded = function.overloads[0].guarded
             call = _guarded(node.function, function.overloads) if guarded else function.overloads[0].call
             invocation = Invocation(call, function.undecided, args, guarded or len(args) > 2, type_)
+        invocation = replace(invocation, known=_known(invocation))
         if node.function in CONVERSIONS and len(args) == 1 and isinstance(args[0], Constant):
             return self._folded(invocation)
         return invocation
@@ -325,6 +331,18 @@ def _on_text(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(text, pattern, *count)
 
     return call
+
+
+def _known(invocation: Invocation) -> Any:
+    """Call a function whose arguments are constants, if neither they nor its result can be large."""
+    values = [arg.value for arg in invocation.args if isinstance(arg, Constant)]
+    small = all(value.__class__ in _SET_MEMBERS or isinstance(value, Opaque) for value in values)
+    if not values or len(values) < len(invocation.args) or not small or invocation.type.name in _LARGE:
+        return UNKNOWN
+    try:
+        return invocation.call(*values)
+    except CelError as error:
+        return error
 
 
 def _price(name: str, overload: Overload) -> Cost:

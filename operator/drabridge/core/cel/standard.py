@@ -1,5 +1,7 @@
 """CEL's standard library: the declarations of cel-go's common/stdlib, with the functions behind them.
 
+Overloads stand in cel-go's order: where the type of an argument is open, the first one that fits decides it.
+
 `==`, `!=`, `&&`, `||`, `?:` and the index operators are declared for the checker only: the compiler knows them.
 """
 
@@ -52,26 +54,27 @@ def _operator(
     )
 
 
-def _arithmetic(
-    name: str,
-    call: Call,
-    word: str,
-    *more: tuple[str, tuple[Type, ...], Type] | tuple[str, tuple[Type, ...], Type, Cost],
-    double: bool = True,
-) -> Function:
-    numbers = [(f"{word}_int64", (INT, INT), INT), (f"{word}_uint64", (UINT, UINT), UINT)]
-    if double:
-        numbers.insert(0, (f"{word}_double", (DOUBLE, DOUBLE), DOUBLE))
-    return _operator(name, call, *more, *numbers)
+_DOUBLES: Final = ("double", (DOUBLE, DOUBLE), DOUBLE)
+_INTS: Final = ("int64", (INT, INT), INT)
+_UINTS: Final = ("uint64", (UINT, UINT), UINT)
 
 
-_NUMERIC: Final = ((INT, "int64"), (UINT, "uint64"), (DOUBLE, "double"))
+def _arithmetic(name: str, call: Call, word: str, *rows: Any) -> Function:
+    """Declare an operator on numbers and others; the word goes before the names in the rows."""
+    return _operator(name, call, *((f"{word}_{row[0]}", *row[1:]) for row in rows))
+
+
+_NUMERIC: Final = (
+    (INT, "int64", ((INT, "int64"), (DOUBLE, "double"), (UINT, "uint64"))),
+    (UINT, "uint64", ((UINT, "uint64"), (DOUBLE, "double"), (INT, "int64"))),
+    (DOUBLE, "double", ((DOUBLE, "double"), (INT, "int64"), (UINT, "uint64"))),
+)
 
 
 def _relation(name: str, call: Call, word: str) -> Function:
     rows: list[Any] = [(f"{word}_bool", (BOOL, BOOL), BOOL)]
-    for left, left_name in _NUMERIC:
-        for right, right_name in _NUMERIC:
+    for left, left_name, rights in _NUMERIC:
+        for right, right_name in rights:
             tail = left_name if left is right else f"{left_name}_{right_name}"
             rows.append((f"{word}_{tail}", (left, right), BOOL))
     rows += [
@@ -174,24 +177,30 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "_+_",
         operators.add,
         "add",
-        ("add_bytes", (BYTES, BYTES), BYTES, cost.concatenation),
-        ("add_duration_duration", (DURATION, DURATION), DURATION),
-        ("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP),
-        ("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
-        ("add_list", (LIST, LIST), LIST),
-        ("add_string", (STRING, STRING), STRING, cost.concatenation),
+        ("bytes", (BYTES, BYTES), BYTES, cost.concatenation),
+        _DOUBLES,
+        ("duration_duration", (DURATION, DURATION), DURATION),
+        ("duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP),
+        ("timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
+        _INTS,
+        ("list", (LIST, LIST), LIST),
+        ("string", (STRING, STRING), STRING, cost.concatenation),
+        _UINTS,
     ),
     _arithmetic(
         "_-_",
         operators.subtract,
         "subtract",
-        ("subtract_duration_duration", (DURATION, DURATION), DURATION),
-        ("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
-        ("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION),
+        _DOUBLES,
+        ("duration_duration", (DURATION, DURATION), DURATION),
+        _INTS,
+        ("timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
+        ("timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION),
+        _UINTS,
     ),
-    _arithmetic("_*_", operators.multiply, "multiply"),
-    _arithmetic("_/_", operators.divide, "divide"),
-    _arithmetic("_%_", operators.modulo, "modulo", double=False),
+    _arithmetic("_*_", operators.multiply, "multiply", _DOUBLES, _INTS, _UINTS),
+    _arithmetic("_/_", operators.divide, "divide", _DOUBLES, _INTS, _UINTS),
+    _arithmetic("_%_", operators.modulo, "modulo", _INTS, _UINTS),
     _operator("-_", operators.negate, ("negate_double", (DOUBLE,), DOUBLE), ("negate_int64", (INT,), INT)),
     _relation("_<_", operators.less, "less"),
     _relation("_<=_", operators.less_equals, "less_equals"),
