@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -22,11 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cel_engine import ask
-
+from cel_engine import ask, ask_slowly
 from cel_grammar import Case, cases, tokens
 from upstream.build import binary
-from upstream.cel import STORED, Answer, Oracle, Question
+from upstream.cel import PATIENCE_SECONDS, STORED, Answer, Oracle, Question
 
 REAL: Sequence[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "cel_corpus.json").read_text())
 ASKED_AGAIN = 40
@@ -36,7 +36,8 @@ COST_UNITS = 2
 SLOW_SECONDS = 1.0
 EXAMPLES = 3
 ATTEMPTS = 600
-"""How often a difference is asked about while it is made smaller."""
+MINIMIZING_SECONDS = 20
+"""How often a difference is asked about while it is made smaller, and for how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,25 @@ class Findings:
         }
 
 
+def answered(question: Question) -> tuple[Answer, float]:
+    """Ours, and the seconds it took. No answer in time is an answer, too."""
+
+    def too_late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+    began = time.perf_counter()
+    try:
+        answer = ask(question)
+    except TimeoutError:
+        answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s", "hang")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return answer, time.perf_counter() - began
+
+
 class Comparison:
     """Asks both, and keeps the sums."""
 
@@ -112,9 +132,7 @@ class Comparison:
     def compare(self, number: int, case: Case) -> None:
         """Ask both about one case."""
         question = Question(str(number), case.expression, case.driver, case.device, case.environment)
-        began = time.perf_counter()
-        ours = ask(question)
-        took = time.perf_counter() - began
+        ours, took = answered(question)
         theirs = self._oracle.ask(question)
         findings = self.findings
         findings.count += 1
@@ -122,8 +140,10 @@ class Comparison:
         findings.slowest = max(findings.slowest, (took, case.expression))
         if took > SLOW_SECONDS:
             self._found(Difference("slow", question, theirs, ours))
+        elif (slowly := ask_slowly(question)) != ours:
+            self._found(Difference("compiled -> walked", question, ours, slowly))
         if kind := difference(theirs, ours):
-            if self._also_said(question, lambda again: not difference(again, ours)):
+            if "hang" not in kind and self._also_said(question, lambda again: not difference(again, ours)):
                 findings.order_of_maps += 1
                 return
             self._found(Difference(kind, question, theirs, ours))
@@ -151,20 +171,20 @@ class Comparison:
     def _found(self, found: Difference) -> None:
         # What is shown decides the kind: the functions in the smallest expression that still differs in the same way.
         small = found
-        if self.findings.kinds.total() < 500:
+        if self.findings.kinds.total() < 500 and "hang" not in (found.theirs.stage, found.ours.stage):
             small = Minimizer(self._oracle, found).smallest()
-        functions = sorted(set(re.findall(r"[A-Za-z_.]+(?=\()", small.question.expression)))
-        kind = f"{small.kind} [{' '.join(functions)}]"
+        functions = sorted(set(re.findall(r"\w+(?=\()", small.question.expression)))
+        kind = small.kind if small.theirs.error and small.ours.error else f"{small.kind}[{' '.join(functions)}]"
         self.findings.kinds[kind] += 1
         self.findings.examples.setdefault(kind, []).append(small.json())
 
 
 def difference(theirs: Answer, ours: Answer) -> str | None:
     """Say how the outcomes differ, None if they do not."""
+    if theirs.outcome == "hang":
+        return None if ours.outcome != "hang" else "both hang"
     if theirs.outcome == ours.outcome:
         return None
-    if theirs.outcome == "hang" and ours.match is None:
-        return None  # an error instead of an endless calculation is what we want
     said = " / ".join(_normal(each.error) for each in (theirs, ours) if each.error)
     return f"{theirs.outcome} -> {ours.outcome}: {said}"
 
@@ -176,10 +196,11 @@ class Minimizer:
         self._oracle = oracle
         self._best = found
         self._left = ATTEMPTS
+        self._end = time.monotonic() + MINIMIZING_SECONDS
 
     def smallest(self) -> Difference:
         """Give the smallest difference found."""
-        while self._left > 0 and (self._shorter() or self._device_shorter()):
+        while self._shorter() or self._device_shorter():
             pass
         return self._best
 
@@ -203,20 +224,20 @@ class Minimizer:
 
     def _same(self, question: Question) -> bool:
         self._left -= 1
-        if self._left <= 0:
+        if self._left <= 0 or time.monotonic() > self._end:
             return False
-        began = time.perf_counter()
-        ours = ask(question)
-        took = time.perf_counter() - began
+        ours, took = answered(question)
         theirs = self._oracle.ask(question)
-        if self._kind(theirs, ours, took) != self._best.kind:
+        if self._kind(question, theirs, ours, took) != self._best.kind:
             return False
         self._best = Difference(self._best.kind, question, theirs, ours)
         return True
 
-    def _kind(self, theirs: Answer, ours: Answer, took: float) -> str | None:
+    def _kind(self, question: Question, theirs: Answer, ours: Answer, took: float) -> str | None:
         if self._best.kind == "slow":
             return "slow" if took > SLOW_SECONDS else None
+        if self._best.kind == "compiled -> walked":
+            return self._best.kind if ask_slowly(question) != ours else None
         if self._best.kind.startswith("cost: "):
             if theirs.outcome != ours.outcome or theirs.cost is None or ours.cost is None or theirs.cost == ours.cost:
                 return None

@@ -1039,7 +1039,7 @@ def bomb(chosen: Dice) -> str:
             "lists.range(100).all(x, lists.range(100).all(y, lists.range(" + str(many) + ").all(z, z >= 0)))",
             f"lists.range({many}).map(x, 'a').join().size() == {many}",
             f"lists.range({many}).all(x, 'aaaaaaaaaaaaaaaaaaaaaaa'.matches('(a|aa)+$'))",
-            "'" + "x" * many * 20 + "'.size() > 0",
+            "'" + "x" * many * 15 + "'.size() > 0",
             "optional.of(1)" + ".optMap(x, x)" * chosen.choice((2, 5, 9, 60)) + ".hasValue()",
             "quantity('1e999999999').add(quantity('1')).isInteger()",
             "cel.bind(a, [1, 2], " * (many % 30) + "true" + ")" * (many % 30),

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-Stage = Literal["compile", "runtime", "hang"]
-PATIENCE_SECONDS = 10
+Stage = Literal["compile", "runtime", "hang", "crash"]
+PATIENCE_SECONDS = 5
 """Upstream has no bound on the digits of a Quantity: `quantity('1e999999999').add(1)` takes it minutes."""
 
 
@@ -63,7 +63,7 @@ class Question:
 class Answer:
     """`match` is None where there is an error. `cost` is None where nothing was evaluated.
 
-    The stage "hang" is no error of upstream's: no answer came in time.
+    The stages "hang" (no answer came in time) and "crash" are no errors that are meant to be.
     """
 
     match: bool | None

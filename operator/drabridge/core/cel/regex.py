@@ -18,15 +18,24 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from drabridge.core.cel.values import CelError
+
 _MAX_REPEAT: Final = 1000
 _MAX_HEIGHT: Final = 1000
 _MAX_SIZE: Final = (128 << 20) // 40
 """Go's limit on compiled instructions."""
 
-_MAX_MEMORY: Final = 64 << 20
-"""Bytes that RE2 may use for one pattern: patterns that Go takes must not be refused for less."""
+_MAX_MEMORY: Final = 16 << 20
+"""Bytes that RE2 may use for one pattern."""
 
-_CACHE: Final = 256
+_MAX_STEPS: Final = 150_000
+_MAX_STEPS_AT_ALL: Final = 2_000_000
+_FREE_INSTRUCTIONS: Final = 200
+_INSTRUCTIONS_PER_CHARACTER: Final = 12
+"""Counted repetition makes short patterns large, and upstream charges by the pattern's length. Patterns of more
+instructions than this are applied to short text only, as device attributes are, so that time is bounded by the cost."""
+
+_CACHE: Final = 64
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -41,16 +50,18 @@ class InvalidRegex(ValueError):
 class Pattern:
     """A compiled pattern. One engine searches text, the other one bytes of UTF-8: a subject is either."""
 
-    _subject: Callable[[str], Any]
+    _encode: Callable[[str], Any]
     _text: Callable[[Any], str]
     _search: Callable[[Any, int], tuple[int, int] | None]
+    _instructions: int
+    _compact: bool
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches somewhere in the text."""
+        """Whether the pattern matches somewhere in the text. Raises CelError where that would take too long."""
         return self._search(self._subject(text), 0) is not None
 
     def find(self, text: str) -> str:
-        """The leftmost match; empty if there is none."""
+        """The leftmost match; empty if there is none. Raises CelError as `matches` does."""
         subject = self._subject(text)
         span = self._search(subject, 0)
         return "" if span is None else self._text(subject[span[0] : span[1]])
@@ -58,7 +69,7 @@ class Pattern:
     def find_all(self, text: str, limit: int = -1) -> list[str]:
         """The matches that do not overlap, `limit` at most; all of them if that is negative.
 
-        As in Go, an empty match right behind another match does not count.
+        As in Go, an empty match right behind another match does not count. Raises CelError as `matches` does.
         """
         subject = self._subject(text)
         found: list[str] = []
@@ -73,6 +84,11 @@ class Pattern:
             at, previous = (end if end > at else at + 1), end
         return found
 
+    def _subject(self, text: str) -> Any:
+        if self._instructions * len(text) > (_MAX_STEPS_AT_ALL if self._compact else _MAX_STEPS):
+            raise CelError(f"a text of {len(text)} characters is too long for this large a regular expression")
+        return self._encode(text)
+
 
 @lru_cache(maxsize=_CACHE)
 def compile_regex(pattern: str) -> Pattern:
@@ -82,10 +98,11 @@ def compile_regex(pattern: str) -> Pattern:
 
 def _compiled(pattern: str, engine: Any) -> Pattern:
     dialect = _RE if engine is None else _RE2
-    translated = _Parser(_clean(pattern), dialect).parse()
+    node = _Parser(_clean(pattern), dialect).parse()
+    compact = node.size <= _FREE_INSTRUCTIONS + _INSTRUCTIONS_PER_CHARACTER * len(pattern)
     if engine is None:
-        return Pattern(_clean, str, _search_re(translated, pattern))
-    return Pattern(_encoded, _decoded, _search_re2(engine, translated, pattern))
+        return Pattern(_clean, str, _search_re(node.text, pattern), node.size, compact)
+    return Pattern(_encoded, _decoded, _search_re2(engine, node.text, pattern), node.size, compact)
 
 
 @lru_cache(maxsize=1)
@@ -340,8 +357,8 @@ class _Parser:
         self._flags = _Flags()
         self._frames = [_Frame(self._flags)]
 
-    def parse(self) -> str:
-        """The whole pattern in its new spelling."""
+    def parse(self) -> _Node:
+        """The whole pattern in its new spelling, with its size."""
         last_repeat = None
         while self._at < len(self._pattern):
             start = self._at
@@ -355,7 +372,7 @@ class _Parser:
         node = self._alternation()
         if len(self._frames) > 1:
             raise InvalidRegex("missing closing )", self._pattern)
-        return node.text
+        return node
 
     def _step(self, character: str) -> None:
         """Read one thing that is no repetition."""
@@ -525,7 +542,7 @@ class _Parser:
         if not parts:
             raise InvalidRegex("missing argument to repetition operator", self._pattern[start : self._at])
         part = parts.pop()
-        copies, size = part.copies, part.size + 2
+        copies, size = part.copies, part.size + (2 if spelling == "*" else 1)
         if spelling.startswith("{"):
             count = low if high < 0 else high
             copies = max(count, count * copies) if count else (0 if high == 0 else copies)

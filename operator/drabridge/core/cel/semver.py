@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from drabridge.core.cel.library.quoting import quote
+from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
 
 _DIGITS: Final = re.compile(r"[0-9]*")
