@@ -1,6 +1,7 @@
 // Command controlplane is a whole Kubernetes control plane in one program: every verb is the
 // component of that name, built from Kubernetes' own packages. The tests and the demo run it, so
-// that nothing in this repository has to imitate an API server or a scheduler.
+// that nothing in this repository has to imitate an API server or a scheduler. The verbs cel-oracle
+// and cel-bench are upstream's device selectors, to hold ours against.
 package main
 
 import (
@@ -22,6 +23,8 @@ import (
 )
 
 var components = map[string]func() *cobra.Command{
+	"cel-bench":               newCELBenchCommand,
+	"cel-oracle":              newCELOracleCommand,
 	"etcd":                    newEtcdCommand,
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,

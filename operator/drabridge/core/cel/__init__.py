@@ -1,0 +1,1 @@
+"""DRA's CEL: parse, check, compile to Python functions, library, cost."""

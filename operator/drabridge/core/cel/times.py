@@ -1,0 +1,171 @@
+"""Timestamps and durations: reading, writing and taking apart, as Go's package time does for cel-go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from drabridge.core.cel.operators import MAX_SECONDS, MIN_SECONDS, NO_OVERLOAD, SECOND, decimal_text
+from drabridge.core.cel.values import CelError, Duration, Timestamp
+
+_UNITS: Final = {
+    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND,
+}  # fmt: skip
+_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
+
+_RFC3339: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ZONE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+_LONGEST: Final = 1000
+"""Characters of a time's text; beyond, Python would refuse the digits."""
+
+
+def parse_duration(text: str) -> Duration | None:
+    """Read "1h30m", "-1.5s" and the like; None if it is no duration or beyond int64 nanoseconds."""
+    sign = -1 if text.startswith("-") else 1
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return Duration(0)
+    if not rest or len(rest) > _LONGEST:
+        return None
+    total = end = 0
+    for match in _PART.finditer(rest):
+        whole, fraction, unit = match.groups()
+        if match.start() != end or unit not in _UNITS or not (whole or fraction):
+            return None
+        total += int(whole or "0") * _UNITS[unit]
+        total += int(int(fraction or "0") * _UNITS[unit] // 10 ** len(fraction or ""))
+        end = match.end()
+    if end != len(rest) or total > 2**63 - (sign > 0):
+        return None
+    return Duration(sign * total)
+
+
+def duration_text(value: Duration) -> str:
+    """Write a duration in seconds: "5400s", "0.5s"."""
+    nanoseconds = abs(value.nanoseconds)
+    # Go goes by way of a double; so do the digits.
+    seconds = float(nanoseconds // SECOND) + float(nanoseconds % SECOND) / 1e9
+    return f"{'-' if value.nanoseconds < 0 else ''}{decimal_text(seconds)}s"
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """Read RFC 3339; None if it is none. Raises CelError beyond the years 1 to 9999."""
+    match = _RFC3339.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(group) for group in match.groups()[:6])
+    fraction, sign, hours, minutes = match.groups()[6:]
+    offset = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
+    if int(hours or 0) > 24 or int(minutes or 0) > 60 or hour > 23 or minute > 59 or second > 59:
+        return None
+    try:
+        days = (datetime(year or 4, month, day, tzinfo=UTC) - _EPOCH).days
+    except ValueError:
+        return None
+    seconds = days * 86400 + hour * 3600 + (minute - offset) * 60 + second
+    if not year or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise CelError("timestamp overflow")
+    return Timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")[:9]), offset)
+
+
+def timestamp_text(value: Timestamp) -> str:
+    """Write RFC 3339 with as many digits of the second as are needed."""
+    local = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND + value.offset * 60)
+    fraction = f"{value.nanoseconds % SECOND:09d}".rstrip("0")
+    zone = "Z"
+    if value.offset:
+        hours, minutes = divmod(abs(value.offset), 60)
+        zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
+    return f"{local:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + (f".{fraction}" if fraction else "") + zone
+
+
+def zone(name: str) -> tzinfo:
+    """Find a time zone: "UTC", an offset such as "-07:00", or a name of the IANA data base.
+
+    Names are looked up in the data base of the system: the only place where this package reads files.
+    Raises CelError for what is none.
+    """
+    if ":" in name:
+        return timezone(timedelta(minutes=_offset(name)))
+    if name in ("", "UTC"):
+        return UTC
+    try:
+        if _ZONE_NAME.fullmatch(name):
+            return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        pass
+    raise CelError(f"unknown time zone {name}")
+
+
+def _offset(name: str) -> int:
+    hours, _, minutes = name.partition(":")
+    parts = []
+    for part in (hours, minutes):
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", part):
+            raise CelError(f'strconv.Atoi: parsing "{part}": invalid syntax')
+        parts.append(int(part))
+    offset = parts[0] * 60 + (-parts[1] if name.startswith("-") else parts[1])
+    if abs(offset) >= 24 * 60:
+        raise CelError(f"time zone offset {name} is beyond a day")
+    return offset
+
+
+def _local(value: Timestamp, name: str) -> datetime:
+    moment = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND)
+    try:
+        return moment.astimezone(zone(name))
+    except OverflowError:
+        raise CelError("timestamp overflow") from None
+
+
+_FIELDS: Final[dict[str, Callable[[datetime], int]]] = {
+    "getFullYear": lambda local: local.year,
+    "getMonth": lambda local: local.month - 1,
+    "getDayOfYear": lambda local: local.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda local: local.day - 1,
+    "getDate": lambda local: local.day,
+    "getDayOfWeek": lambda local: local.isoweekday() % 7,
+    "getHours": lambda local: local.hour,
+    "getMinutes": lambda local: local.minute,
+    "getSeconds": lambda local: local.second,
+}
+
+FIELDS: Final = (*_FIELDS, "getMilliseconds")
+"""The accessors of a timestamp."""
+
+DURATION_FIELDS: Final = {
+    "getHours": 3600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND, "getMilliseconds": 10**6,
+}  # fmt: skip
+"""The accessors of a duration: the whole of it, in that unit."""
+
+
+def timestamp_field(name: str) -> Callable[..., int]:
+    """Return the function behind an accessor: (timestamp, zone="UTC") -> int."""
+
+    def accessor(value: Timestamp, zone_name: str = "UTC") -> int:
+        if name == "getMilliseconds":
+            zone(zone_name)
+            return value.nanoseconds % SECOND // 10**6
+        return _FIELDS[name](_local(value, zone_name))
+
+    return accessor
+
+
+def duration_field(name: str) -> Callable[[Any], int]:
+    """Return the function behind an accessor of durations."""
+    unit = DURATION_FIELDS[name]
+
+    def accessor(value: Any) -> int:
+        if value.__class__ is not Duration:
+            raise CelError(NO_OVERLOAD)
+        whole: int = abs(value.nanoseconds) // unit
+        return -whole if value.nanoseconds < 0 else whole
+
+    return accessor
