@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.cel.selector import Selector, compile_selector
-
 from upstream.build import binary
 from upstream.cel import bench
 

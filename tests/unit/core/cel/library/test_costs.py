@@ -4,12 +4,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from drabridge.core.cel.library.quoting import quote
 
 from drabridge.core.cel.library import LIBRARIES
 from drabridge.core.cel.library.addresses import parse_cidr, parse_ip
 from drabridge.core.cel.library.costs import traversal
 from drabridge.core.cel.library.named_formats import FORMATS
-from drabridge.core.cel.library.quoting import quote
 from drabridge.core.cel.quantity import parse as quantity
 from drabridge.core.cel.values import CelError, Opaque
 
