@@ -87,9 +87,15 @@ class Selector:
                 raise SelectorError(str(halted), halted.cost) from None
             except Exception:  # noqa: S110 -- whatever it was, the plan finds out what there is to say
                 pass
-        return self._walk(view, limit, interrupt)
+        return self.walk(view, limit, interrupt)
 
-    def _walk(self, view: DeviceView, limit: int, interrupt: Callable[[], bool] | None) -> Match:
+    @property
+    def has_function(self) -> bool:
+        """Whether the expression became a Python function. The others are walked, which is slower and no different."""
+        return self._compiled is not None
+
+    def walk(self, view: DeviceView, limit: int, interrupt: Callable[[], bool] | None) -> Match:
+        """Evaluate the expression step by step, as `matches` does when something goes wrong. Raises SelectorError."""
         try:
             result, units = self._plan.evaluate(view.fields, limit, interrupt)
         except Halted as halted:

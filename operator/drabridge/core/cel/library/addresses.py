@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
-from drabridge.core.cel.library.quoting import quote
+from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from drabridge.core.cel import conversions, operators
 from drabridge.core.cel.library.costs import MAX_TEXT
-from drabridge.core.cel.library.quoting import quote
+from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import CelError, Duration, Timestamp, TypeValue
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from drabridge.core.cel.library.addresses import InvalidAddress, parse_address
-from drabridge.core.cel.library.quoting import quote
+from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
 
 _MAX_QUERY_PARAMETERS: Final = 10_000

@@ -11,6 +11,7 @@ from drabridge.core.cel.library.addresses import parse_cidr, parse_ip
 from drabridge.core.cel.library.costs import traversal
 from drabridge.core.cel.library.named_formats import FORMATS
 from drabridge.core.cel.quantity import parse as quantity
+from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
 
 FUNCTIONS = [f for library in LIBRARIES for f in library.functions]

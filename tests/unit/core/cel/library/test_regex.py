@@ -174,6 +174,16 @@ def test_hostile_patterns_are_refused(pattern: str, fault: str, engine: Any) -> 
         regex._compiled(pattern, engine)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "length"), [(".{0,1000}x", 1000), ("(?:a{0,30}b){30}", 200), ("x?y" * 500, 2000)]
+)
+def test_large_patterns_are_for_short_text_only(pattern: str, length: int, engine: Any) -> None:
+    compiled = regex._compiled(pattern, engine)
+    assert compiled.find_all("z" * 64) is not None
+    with pytest.raises(CelError, match="too long for this large a regular expression"):
+        compiled.matches("z" * length)
+
+
 def test_a_pattern_that_an_engine_cannot_take_is_refused() -> None:
     with pytest.raises(InvalidRegex):
         regex._search_re("(" * 10_000, "x")

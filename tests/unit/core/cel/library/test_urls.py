@@ -142,7 +142,7 @@ def test_any_text_is_a_url_or_is_refused(host: str, path: str, fragment: str) ->
         try:
             url = OVERLOADS["string_to_url"].call(text)
         except CelError:
-            assert "%" in fragment
+            assert "%" in path + fragment
             return
         again = OVERLOADS["string_to_url"].call(str(url))
         assert str(again) == str(url)
