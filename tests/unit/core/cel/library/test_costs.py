@@ -4,7 +4,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from drabridge.core.cel.library.quoting import quote
 
 from drabridge.core.cel.library import LIBRARIES
 from drabridge.core.cel.library.addresses import parse_cidr, parse_ip
