@@ -300,8 +300,11 @@ async def trusted(site_135: Site) -> AsyncIterator[Site]:
     site = site_135
     assert await bundle(site) == await authority(site)
     yield site
-    port = [{"op": "add", "path": "/webhooks/0/clientConfig/service/port", "value": site.installed.webhook_port}]
-    await site.api.call("PATCH", CONFIGURATION, port, JSON_PATCH)
+    ports = [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": site.installed.webhook_port}
+        for index in range(2)
+    ]
+    await site.api.call("PATCH", CONFIGURATION, ports, JSON_PATCH)
 
     async def settled() -> bool:
         status, secret = await site.api.request("GET", SECRET)
