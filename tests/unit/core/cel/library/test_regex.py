@@ -174,9 +174,7 @@ def test_hostile_patterns_are_refused(pattern: str, fault: str, engine: Any) -> 
         regex._compiled(pattern, engine)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "length"), [(".{0,1000}x", 1000), ("(?:a{0,30}b){30}", 200), ("x?y" * 500, 2000)]
-)
+@pytest.mark.parametrize(("pattern", "length"), [(".{0,1000}x", 1000), ("(?:a{0,30}b){30}", 200), ("x?y" * 500, 2000)])
 def test_large_patterns_are_for_short_text_only(pattern: str, length: int, engine: Any) -> None:
     compiled = regex._compiled(pattern, engine)
     assert compiled.find_all("z" * 64) is not None
