@@ -63,11 +63,20 @@ WRONG = {
     "both": ("x.f()", ["1:1: undeclared reference to 'x'", "1:4: undeclared reference to 'f'"]),
     "an unknown field": ("device.name", ["1:7: undefined field 'name'"]),
     "no overload of an operator": ("1 + 'a'", ["1:3: found no matching overload for '_+_' applied to '(int, string)'"]),
-    "no overload of a method": ("'a'.size(1)", ["1:9: found no matching overload for 'size' applied to 'string.(int)'"]),
+    "no overload of a method": (
+        "'a'.size(1)",
+        ["1:9: found no matching overload for 'size' applied to 'string.(int)'"],
+    ),
     "equality of other types": ("1 == 'a'", ["1:3: found no matching overload for '_==_' applied to '(int, string)'"]),
-    "equality of other numbers": ("1 == 1.0", ["1:3: found no matching overload for '_==_' applied to '(int, double)'"]),
+    "equality of other numbers": (
+        "1 == 1.0",
+        ["1:3: found no matching overload for '_==_' applied to '(int, double)'"],
+    ),
     "an index on an object": ("device['driver']", ["'_[_]' applied to '(kubernetes.DRADevice, string)'"]),
-    "an index of another type": ("[1]['a']", ["1:4: found no matching overload for '_[_]' applied to '(list(int), string)'"]),
+    "an index of another type": (
+        "[1]['a']",
+        ["1:4: found no matching overload for '_[_]' applied to '(list(int), string)'"],
+    ),
     "a field of a number": ("(1).a", ["1:4: type 'int' does not support field selection"]),
     "a field of a quantity": ("quantity('1').a", ["1:14: unexpected failed resolution of 'kubernetes.Quantity'"]),
     "a field of a timestamp": ("timestamp(0).a", ["1:13: type 'timestamp' does not support field selection"]),
@@ -94,7 +103,10 @@ WRONG = {
     "a broken pattern": ("'a'.matches('[')", ["1:13: invalid matches argument"]),
     "the first argument of the other form of matches()": ("matches('[', 'a')", ["1:9: invalid matches argument"]),
     "format() with too few arguments": ("'%d'.format([])", ["index 0 out of range"]),
-    "format() with an argument of another type": ("'%d'.format(['a'])", ["decimal clause can only be used on integers"]),
+    "format() with an argument of another type": (
+        "'%d'.format(['a'])",
+        ["decimal clause can only be used on integers"],
+    ),
     "an authorizer": ("authorizer.path('/').check('get').allowed()", ["1:1: undeclared reference to 'authorizer'"]),
 }
 
