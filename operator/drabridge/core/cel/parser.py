@@ -152,7 +152,8 @@ class _Parser:
             return None
         function, precedence = known
         self._next()
-        self._reduce(waiting, operands, precedence)
+        # A chain of && or of || waits until it is whole: its tree is balanced.
+        self._reduce(waiting, operands, precedence + (precedence < 3))
         return _Operator(token.text, function, precedence, token.offset)
 
     def _ternary(self, waiting: list[_Operator], operands: list[ast.Node]) -> _Operator | None:

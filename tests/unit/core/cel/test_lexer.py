@@ -89,10 +89,9 @@ def test_an_integer_out_of_range_is_refused(text: str) -> None:
 def test_any_text_becomes_tokens_or_a_source_error(source: str) -> None:
     try:
         found = tokens(source)
-    except SourceError as error:
-        assert error.issues  # noqa: PT017 - any text may be tried, most of them fail
-    else:
-        assert [token.offset for token in found] == sorted({token.offset for token in found})
+    except SourceError:
+        return
+    assert [token.offset for token in found] == sorted({token.offset for token in found})
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
