@@ -24,6 +24,9 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED: Final = re.compile(r"[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_UNDERSCORED: Final = re.compile(r"[+-]?(?:0[xX]_?)?[0-9a-zA-Z]+(?:_[0-9a-zA-Z]+)*(?:\.[0-9a-zA-Z_+-]*)?")
+"""Go lets underscores stand between the digits of a double, but not of an integer."""
+
 _WORDS: Final = re.compile(r"[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -87,6 +90,8 @@ def to_double(value: Any) -> float:
 
 
 def _double(text: str) -> float:
+    if "_" in text and _UNDERSCORED.fullmatch(text):
+        text = text.replace("_", "")
     if _WORDS.fullmatch(text):
         return float(text)
     if _DECIMAL.fullmatch(text):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from drabridge.core.cel.operators import MAX_INT, MAX_SECONDS, MIN_INT, MIN_SECONDS, SECOND
+from drabridge.core.cel.operators import MAX_INT, MAX_SECONDS, MIN_INT, MIN_SECONDS, SECOND, type_name
 from drabridge.core.cel.values import CelError, Duration, Timestamp, Uint
 
 Fields = Mapping[str, Any]
@@ -24,12 +26,29 @@ def _wrapper(zero: Any, low: int = MIN_INT, high: int = 2**64 - 1) -> Callable[[
         value = fields.get("value")
         if value is None:
             return zero
+        if value.__class__ is not zero.__class__:
+            actual, wanted = type_name(value), type_name(zero)
+            problem = f"unsupported native conversion from {actual} to '{_GO_NAMES.get(wanted, wanted)}'"
+            raise CelError(f"field type conversion error for {name}.value value type: {problem}")
         if isinstance(value, int) and not low <= value <= high:
             kind = "unsigned integer" if isinstance(value, Uint) else "integer"
             raise CelError(f"field type conversion error for {name}.value value type: {kind} overflow")
         return value
 
     return builder
+
+
+_GO_NAMES: Final = {"int": "int64", "uint": "uint64", "double": "float64", "bytes": "[]uint8"}
+
+
+def _float(name: str, fields: Fields) -> float:
+    """Round to the 32 bits that a FloatValue has."""
+    value: float = _wrapper(0.0)(name, fields)
+    try:
+        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded
 
 
 def _timestamp(_: str, fields: Fields) -> Timestamp:
@@ -54,7 +73,7 @@ _BUILDERS: Final[Mapping[str, Callable[[str, Fields], Any]]] = {
     "google.protobuf.BoolValue": _wrapper(False),
     "google.protobuf.BytesValue": _wrapper(b""),
     "google.protobuf.DoubleValue": _wrapper(0.0),
-    "google.protobuf.FloatValue": _wrapper(0.0),
+    "google.protobuf.FloatValue": _float,
     "google.protobuf.Int32Value": _wrapper(0, -(2**31), 2**31 - 1),
     "google.protobuf.Int64Value": _wrapper(0),
     "google.protobuf.StringValue": _wrapper(""),

@@ -471,7 +471,7 @@ _NOTHING: Final = Optional(False)
 
 
 def find(container: dict[Any, Any], key: Any) -> Optional:
-    """Look a key up in a map: 1, 1u and 1.0 are one key, true is none of them. A DefaultMap finds every key."""
+    """Look a key up in a map: 1 and 1u are one key, true is none of them. A DefaultMap finds every key."""
     if key_present(container, key):
         return Optional(True, container[key])
     return Optional(True, EMPTY_MAP) if container.__class__ is DefaultMap else _NOTHING
@@ -483,9 +483,12 @@ def key_present(container: dict[Any, Any], key: Any) -> bool:
     if cls is str:
         return key in container
     if cls is bool or isinstance(key, int | float):
-        # Python takes True, 1 and 1.0 for one key. Maps with keys of both kinds do not pass the checker, so that one
-        # key tells of all.
-        return bool(container) and key in container and (next(iter(container)).__class__ is bool) is (cls is bool)
+        # Python takes True, 1 and 1.0 for one key. Maps with keys of several kinds do not pass the checker, so that one
+        # key tells of all. A double finds an equal integer, but an integer finds no double.
+        if not container or key not in container:
+            return False
+        stored = next(iter(container)).__class__
+        return (stored is bool) is (cls is bool) and (stored is not float or cls is float)
     return _hashable(key) and key in container
 
 

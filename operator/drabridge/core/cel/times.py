@@ -96,6 +96,8 @@ def zone(name: str) -> tzinfo:
         return timezone(timedelta(minutes=_offset(name)))
     if name in ("", "UTC"):
         return UTC
+    if ".." in name or name[0] in "/\\":
+        raise CelError("time: invalid location name")
     try:
         if _ZONE_NAME.fullmatch(name):
             return ZoneInfo(name)

@@ -1,7 +1,8 @@
 """Upstream's own answers, case by case: outcome, text of the error and cost, by the function and by walking the plan.
 
 The data are answers of k8s.io/dynamic-resource-allocation/cel v0.37.2: `cel_corpus.json` in the environment of stored
-expressions, `cel_cases_upstream.json` in that which each case names, `fuzz_cases.json` what random expressions found.
+expressions, `cel_cases_upstream.json` in that which each case names,
+`standard_cases.json` goes through the standard library and `fuzz_cases.json` holds what random expressions found.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from drabridge.core.cel.selector import HINT, CompileError, SelectorError, compi
 Case = dict[str, Any]
 
 DATA = Path(__file__).parents[3] / "data"
-FUZZ = Path(__file__).with_name("fuzz_cases.json")
+TABLES = [Path(__file__).with_name(name) for name in ("standard_cases.json", "fuzz_cases.json")]
 
 ORDER_OF_MAPS = {"presence/device.attributes['gpu.nvidia.com'].exists(k, k == 'type')"}
 """Cases whose cost depends on the order in which Go happened to go through a map."""
@@ -30,8 +31,9 @@ def _cases() -> list[tuple[str, Case]]:
     found: list[tuple[str, Case]] = []
     for name in ("cel_corpus", "cel_cases_upstream"):
         found += [(f"{name}: {case['name']}", case) for case in json.loads((DATA / f"{name}.json").read_text())]
-    for kind, cases in json.loads(FUZZ.read_text()).items():
-        found += [(f"{kind}: {case['expression']}", case) for case in cases]
+    for table in TABLES:
+        for kind, cases in json.loads(table.read_text()).items():
+            found += [(f"{kind}: {case['expression']}", case) for case in cases]
     return found
 
 
