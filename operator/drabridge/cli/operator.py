@@ -169,7 +169,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     ] = 5.0,
     lease_seconds: Annotated[
         int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
-    ] = 15,
+    ] = 12,
     log_level: Annotated[
         logs.Level,
         typer.Option(envvar=_env("LOG_LEVEL"), metavar="<level>", help="debug, info, warning or error."),
