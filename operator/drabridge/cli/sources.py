@@ -33,9 +33,6 @@ _DEEPEST_LIST: Final = 8
 _MARKER: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
 """Begins a document wherever it stands: YAML allows it at the start of a line for nothing else."""
 
-_NOTHING: Final = re.compile(r"\s*(?:#[^\n]*\s*|%[^\n]*\s*)*")
-"""A document without content: blanks, comments, directives."""
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -109,7 +106,7 @@ def parse(text: str, source: str, progress: Progress | None = None) -> Iterator[
     number = 0
     line = 1
     for document in _documents(text):
-        if not _NOTHING.fullmatch(document):
+        if not _is_empty(document):
             number += 1
             yield from _objects(document, Origin(source, number, line + _leading_lines(document)), line)
         line += document.count("\n")
@@ -177,6 +174,12 @@ def _documents(text: str) -> Iterator[str]:
         yield text[start : marker.start()]
         start = marker.start()
     yield text[start:]
+
+
+def _is_empty(document: str) -> bool:
+    """Whether there is nothing but blanks, comments and directives."""
+    lines = (line.strip() for line in document.removeprefix("---").splitlines())
+    return all(not line or line[0] in "#%" for line in lines)
 
 
 def _leading_lines(document: str) -> int:
