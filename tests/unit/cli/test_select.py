@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -437,6 +438,38 @@ def test_the_help_fits_a_terminal_and_its_examples_have_only_options_that_there_
     assert used == {"-f", "-o", "--explain"}
     described = ended.out.partition("Options")[2]
     assert all(option in described for option in used)
+
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cel.md"])
+def test_examples_of_the_documentation_work_as_typed(run: Run, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands below the last command of a block is what it prints."""
+    monkeypatch.chdir(REPOSITORY)
+    blocks = [block for block in (REPOSITORY / page).read_text().split("```\n")[1::2] if "drabridge select " in block]
+    assert blocks
+    for block in blocks:
+        printed = ""
+        for line in block.splitlines():
+            if "drabridge select" not in line:
+                if printed:
+                    assert printed.startswith(f"{line}\n")
+                    printed = printed.removeprefix(f"{line}\n")
+                continue
+            given, _, command = line.rpartition("drabridge ")
+            stdin = shlex.split(given)[1] if given.startswith("echo") else ""
+            ended = run(*shlex.split(command)[1:], stdin=stdin)
+            assert ended.code in (0, 1), ended.err
+            printed = ended.out
+
+
+def test_a_bar_shows_how_far_it_is_on_a_terminal(run: Run) -> None:
+    devices = "".join(f"  - {{name: gpu-{i}, attributes: {{index: {{int: {i}}}}}}}\n" for i in range(2000))
+    text = f"{SLICES.partition('  devices:')[0]}  devices:\n{devices}"
+    shown = run("true", "-f", "-", "-o", "name", stdin=text, FORCE_COLOR="1", TERM="xterm")
+    assert "selecting" in shown.err
+    assert "selecting" not in run("true", "-f", "-", "-o", "name", stdin=text).err
 
 
 def test_ten_thousand_devices_are_read_with_a_bar_on_a_terminal_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
