@@ -119,20 +119,21 @@ async def list_cluster(
 ) -> list[Sourced]:
     """Read all objects of a kind from a cluster, in the first version that it serves.
 
-    Raises what `Client.connect` and `Client.list_all` raise; Missing if it serves none.
+    Raises what `Client.connect` and `Client.list_all` raise; InvalidInput if it serves none.
     """
+    asked = []
     async with await Client.connect(kubeconfig, context, user_agent=f"drabridge-cli/{version('drabridge')}") as client:
-        missing: Missing | None = None
+        origin = Origin(f"cluster {client.credentials.host}")
         for resource in versions:
+            asked.append(f"{resource.plural} of {resource.api_version}")
             try:
                 items = await client.list_all(resource, namespace)
-            except Missing as error:
-                missing = missing or error
+            except Missing:
                 continue
-            origin = Origin(f"cluster {client.credentials.host}")
             about = {"apiVersion": resource.api_version, "kind": resource.kind}  # items of a list carry neither
             return [Sourced({**about, **item}, origin) for item in items]
-        raise missing or Missing("nothing was asked for")
+    cure = "`kubectl api-resources` shows what it serves; name another cluster, or objects in files"
+    raise InvalidInput(str(origin), "", f"it does not serve {', '.join(asked)}", cure)
 
 
 def _files(path: str) -> Iterator[tuple[str, str] | InvalidInput]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from drabridge.cli.sources import Sourced, characters, parse, read
-from drabridge.core.errors import InvalidInput
+from drabridge.cli import sources
+from drabridge.cli.sources import Sourced, characters, list_cluster, parse, read
+from drabridge.core.errors import InvalidInput, Missing
+from drabridge.kube.resources import RESOURCE_SLICES, Resource
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: default}\n"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
@@ -199,3 +204,54 @@ def test_a_directory_without_files_is_told(directory: Path) -> None:
     assert isinstance(error, InvalidInput)
     assert error.problem == "the directory has no file to read"
     assert ".yaml, .yml or .json" in error.cure
+
+
+class Server:
+    """Stands in for the client of an API server that serves one version of a resource."""
+
+    def __init__(self, served: str) -> None:
+        self._served = served
+        self.credentials = SimpleNamespace(host="https://server")
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def list_all(self, resource: Resource, namespace: str | None) -> list[dict[str, Any]]:
+        if resource.version != self._served:
+            raise Missing("not found")
+        return [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
+
+
+VERSIONS = [replace(RESOURCE_SLICES, version=version) for version in ("v1", "v1beta2")]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def serve(version: str) -> None:
+        async def connect(*_: object, **__: object) -> Server:
+            return Server(version)
+
+        monkeypatch.setattr(sources, "Client", SimpleNamespace(connect=connect))
+
+    return serve
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2"])
+async def test_a_cluster_is_read_in_the_version_it_serves(serve: Callable[[str], None], version: str) -> None:
+    serve(version)
+    found = await list_cluster(VERSIONS, None, None)
+    assert [str(each) for each in found] == [f"ResourceSlice {name} (cluster https://server)" for name in "ab"]
+    assert {each.body["apiVersion"] for each in found} == {f"resource.k8s.io/{version}"}
+
+
+async def test_a_cluster_that_does_not_serve_it_is_told(serve: Callable[[str], None]) -> None:
+    serve("v1alpha2")
+    with pytest.raises(InvalidInput) as refused:
+        await list_cluster(VERSIONS, None, None)
+    assert str(refused.value).startswith(
+        "cluster https://server: it does not serve resourceslices of resource.k8s.io/v1, resourceslices of "
+        "resource.k8s.io/v1beta2; `kubectl api-resources` shows"
+    )
