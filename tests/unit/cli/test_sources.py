@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -213,13 +213,13 @@ class Server:
         self._served = served
         self.credentials = SimpleNamespace(host="https://server")
 
-    async def __aenter__(self) -> Server:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         return None
 
-    async def list_all(self, resource: Resource, namespace: str | None) -> list[dict[str, Any]]:
+    async def list_all(self, resource: Resource, _: str | None) -> list[dict[str, Any]]:
         if resource.version != self._served:
             raise Missing("not found")
         return [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
