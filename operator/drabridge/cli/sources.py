@@ -95,9 +95,11 @@ def read(paths: Iterable[str], progress: Progress | None = None) -> Iterator[Fou
 def characters(paths: Iterable[str]) -> int:
     """Estimate how many characters `read` will tell its progress of; standard input does not count."""
     total = 0
-    for path in map(Path, paths):
-        if str(path) != STDIN and path.exists():
-            total += sum(each.stat().st_size for each in (_listed(path) if path.is_dir() else [path]))
+    for path in paths:
+        try:
+            total += sum(each.stat().st_size for each in _paths(path)) if path != STDIN else 0
+        except OSError:  # `read` says so
+            continue
     return total
 
 
@@ -140,22 +142,31 @@ def _files(path: str) -> Iterator[tuple[str, str] | InvalidInput]:
     if path == STDIN:
         yield _decoded(sys.stdin.buffer.read(), "standard input")
         return
-    found = [Path(path)]
-    if found[0].is_dir():
-        found = _listed(found[0])
-        if not found:
-            yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
+    try:
+        found = _paths(path)
+    except OSError as error:
+        yield _unreadable(path, error)
+        return
+    if not found:
+        yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
     for each in found:
         try:
             content = each.read_bytes()
         except OSError as error:
-            yield InvalidInput(str(each), "", (error.strerror or str(error)).lower(), "name a file that can be read")
+            yield _unreadable(str(each), error)
         else:
             yield _decoded(content, str(each))
 
 
-def _listed(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and path.is_file())
+def _paths(path: str) -> list[Path]:
+    """List the files that a path stands for: itself, or what of a directory is to be read. Raises OSError."""
+    if not Path(path).is_dir():
+        return [Path(path)]
+    return sorted(each for each in Path(path).iterdir() if each.suffix in SUFFIXES and each.is_file())
+
+
+def _unreadable(path: str, error: OSError) -> InvalidInput:
+    return InvalidInput(path, "", (error.strerror or str(error)).lower(), "name a file that can be read")
 
 
 def _any_suffix() -> str:

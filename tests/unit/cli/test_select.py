@@ -377,7 +377,7 @@ def test_a_deep_expression_is_told_in_part(run: Run) -> None:
 
 
 NOT_ONE = {
-    "there is none": ("gpu-9", "there is no such device; name one, for example of: gpu.example.com/node-1/gpu-0, "),
+    "there is none": ("gpu-9", "there is no such device; name one of 3, such as gpu.example.com/node-1/gpu-0, "),
     "there are two": (
         "gpu-0",
         "may be gpu.example.com/node-1/gpu-0, gpu.example.com/node-2/gpu-0; write more of it, from the end: pool/",
@@ -390,6 +390,12 @@ def test_a_device_to_be_explained_must_be_one(run: Run, device: str, message: st
     ended = run("true", "-f", "-", "--explain", device, stdin=SLICES)
     assert (ended.code, ended.out) == (2, "")
     assert f"--explain {device}: {message}" in ended.err
+
+
+def test_a_device_that_is_not_there_may_be_in_what_could_not_be_read(run: Run) -> None:
+    ended = run("true", "-f", "-", "--explain", "gpu-0", stdin="a: [")
+    assert "it is no YAML" in ended.err
+    assert ended.err.endswith("there is no such device; name files or a cluster with devices\n")
 
 
 def test_many_devices_that_may_be_meant_are_counted(run: Run) -> None:

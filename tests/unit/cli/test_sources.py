@@ -199,6 +199,23 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
     assert isinstance(second, Sourced)
 
 
+def test_a_directory_that_cannot_be_listed_is_told(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    (error,) = read([str(directory)])
+    assert isinstance(error, InvalidInput)
+    assert error.problem == "permission denied"
+    assert characters([str(directory)]) == 0
+
+
+def test_a_name_that_is_too_long_is_told() -> None:
+    (error,) = read(["x" * 5000])
+    assert isinstance(error, InvalidInput)
+    assert error.problem == "file name too long"
+
+
 def test_a_directory_without_files_is_told(directory: Path) -> None:
     (error,) = read([str(directory / "below.yaml")])
     assert isinstance(error, InvalidInput)
