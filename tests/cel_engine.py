@@ -21,7 +21,7 @@ def ask(question: Question) -> Answer:
 
 def ask_slowly(question: Question) -> Answer:
     """Give the answer of the plan that the compiled function was made of, and from which it must not differ."""
-    return _guarded(question, lambda selector, view: selector._walk(view, cost.LIMIT, None))
+    return _guarded(question, lambda selector, view: selector.walk(view, cost.LIMIT, None))
 
 
 def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:

@@ -44,6 +44,7 @@ from drabridge.core.cel.plan import (
     grown,
     put,
 )
+from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, INT, STRING, UINT
 from drabridge.core.cel.values import NONE, CelError, Optional
@@ -157,6 +158,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "make_map": _map,
     "make_message": messages.build,
     "optional": _optional,
+    "Patterns": Patterns,
     "plain": _plain,
     "TENTHS": cost.TENTHS,
     "tick": _tick,
@@ -188,9 +190,12 @@ class _Writer:
         self._temporary = 0
         self._owed = 0
         """Units that are not in `c` yet."""
+        self._metered = False
 
     def function(self) -> Compiled:
         """Let Python compile what has been written."""
+        if self._metered:
+            self._lines.insert(1, " p = Patterns()")
         code = compile("\n".join(self._lines), "<selector>", "exec")
         exec(code, self._names)  # noqa: S102 -- the source has fixed fragments and numbers only, see above
         compiled: Compiled = self._names["compiled"]
@@ -450,7 +455,8 @@ class _Writer:
             self._owed += node.price(*values, node.known)
             return self._constant(node.known)
         result = self._new()
-        code = f"{self._constant(node.call)}({', '.join(args)})"
+        code = f"{self._constant(node.call)}({', '.join(('p', *args) if node.metered else args)})"
+        self._metered |= node.metered
         if node.call is operators.negation and node.args[0].type == BOOL:
             code = f"not {args[0]}"
         elif node.call in _INLINE:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from drabridge.core.cel import cost, messages, operators
 from drabridge.core.cel.declarations import unit
+from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import NONE, CelError, Opaque, Optional, Uint
 
@@ -34,7 +35,7 @@ class Stopped(Exception):
 class Frame:
     """The state of one evaluation."""
 
-    __slots__ = ("cost", "device", "interrupt", "limit", "rounds", "variables")
+    __slots__ = ("cost", "device", "interrupt", "limit", "patterns", "rounds", "variables")
 
     def __init__(self, device: Any, variables: int, limit: int, interrupt: Callable[[], bool] | None) -> None:
         self.device = device
@@ -42,6 +43,7 @@ class Frame:
         self.cost = 0
         self.limit = limit
         self.rounds = 0
+        self.patterns = Patterns()
         self.interrupt = interrupt
 
     def charge(self, units: int) -> None:
@@ -278,6 +280,8 @@ class Invocation:
     type: Type
     known: Any = UNKNOWN
     """The result, if the arguments are constants and it is a small value or an error."""
+    metered: bool = False
+    """Whether `call` gets the evaluation's patterns before the arguments."""
 
     def evaluate(self, frame: Frame) -> Any:
         """Evaluate the arguments and call the function."""
@@ -295,13 +299,17 @@ class Invocation:
                 result = self.known
             else:
                 try:
-                    result = self.call(*values)
+                    result = self.run(frame.patterns, values)
                 except CelError as error:
                     result = error
         frame.cost += 1 if self.price is unit else self.price(*values, result)
         if frame.cost > frame.limit:
             raise Stopped(LIMIT_EXCEEDED)
         return result
+
+    def run(self, patterns: Patterns, values: list[Any]) -> Any:
+        """Call the function. Raises CelError."""
+        return self.call(patterns, *values) if self.metered else self.call(*values)
 
 
 @dataclass(frozen=True, slots=True)

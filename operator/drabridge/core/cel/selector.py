@@ -24,6 +24,7 @@ from drabridge.core.cel.environment import Environment, stored_expressions
 from drabridge.core.cel.parser import parse
 from drabridge.core.cel.plan import Halted, Plan
 from drabridge.core.cel.planner import InstantiationError, plan
+from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import BOOL, Type, wrapper_of
 from drabridge.core.cel.validation import validate
 from drabridge.core.cel.values import CelError, Optional
@@ -147,11 +148,12 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
         raise CompileError(f"expression is longer than {LONGEST_EXPRESSION} characters")
     try:
         checked = check(parse(expression), known)
-        validate(checked)
+        patterns = Patterns()
+        validate(checked, patterns)
         type_ = checked.types[checked.root.id]
         if type_ not in (BOOL, _WRAPPED, known.attribute):
             raise CompileError(f"must evaluate to bool or the unknown type, not {type_}")
-        planned = plan(checked, known)
+        planned = plan(checked, known, patterns)
     except SourceError as error:
         raise CompileError(f"compilation failed: {error}") from None
     except InstantiationError as error:

@@ -8,10 +8,12 @@ Overloads stand in cel-go's order: where the type of an argument is open, the fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from drabridge.core.cel import conversions, cost, operators, regex, times
+from drabridge.core.cel import conversions, cost, operators, times
 from drabridge.core.cel.declarations import Cost, Function, Library, Overload, unit
+from drabridge.core.cel.regex import InvalidRegex, Pattern, Patterns
 from drabridge.core.cel.types import (
     BOOL,
     BYTES,
@@ -110,18 +112,32 @@ def _text_function(name: str, test: Callable[[str, str], bool], price: Cost) -> 
     return Function(name, (overload,))
 
 
-def matches(text: Any, pattern: Any) -> bool:
+def matches(patterns: Patterns, text: Any, pattern: Any) -> bool:
     """Say whether a pattern of RE2 is found in a text. Raises CelError for other types and broken patterns."""
     if not isinstance(text, str):
         if text.__class__ in (Timestamp, Duration):
             raise CelError(operators.NO_OVERLOAD)
         raise CelError(f"{operators.NO_OVERLOAD}: matches")
+    if isinstance(pattern, Pattern):
+        return pattern.matches(text, patterns)
     if not isinstance(pattern, str):
         raise CelError(operators.NO_OVERLOAD)
     try:
-        return regex.compile_regex(pattern).matches(text)
-    except regex.InvalidRegex as error:
+        return patterns.compile(pattern).matches(text, patterns)
+    except InvalidRegex as error:
         raise CelError(str(error)) from None
+
+
+_MATCHES: Final = Overload(
+    "matches_string",
+    (STRING, STRING),
+    BOOL,
+    matches,
+    member=True,
+    cost=cost.match,
+    guarded=False,
+    metered=True,
+)
 
 
 def _sizes() -> Function:
@@ -227,8 +243,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     Function(
         "matches",
         (
-            Overload("matches", (STRING, STRING), BOOL, matches, cost=cost.match, guarded=False),
-            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=cost.match, guarded=False),
+            replace(_MATCHES, id="matches", member=False),
+            _MATCHES,
         ),
     ),
     *_time_fields(),

@@ -20,6 +20,7 @@ def member(
     cost: Cost = unit,
     *,
     guarded: bool = True,
+    metered: bool = False,
 ) -> Overload:
     """An overload of that id which is called on its first argument."""
-    return Overload(name, arguments, result, call, member=True, cost=cost, guarded=guarded)
+    return Overload(name, arguments, result, call, member=True, cost=cost, guarded=guarded, metered=metered)

@@ -1,24 +1,16 @@
-"""Regular expressions: Go's syntax, errors and matches, on both engines."""
+"""Regular expressions: Go's syntax, errors and matches."""
 
 import re
-import sys
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drabridge.core.cel import regex
 from drabridge.core.cel.library import LIBRARIES
-from drabridge.core.cel.regex import InvalidRegex, Pattern, compile_regex
+from drabridge.core.cel.regex import InvalidRegex, Patterns, TooLaborious, compile_regex
 from drabridge.core.cel.values import CelError
 
 OVERLOADS = {o.id: o for library in LIBRARIES for f in library.functions for o in f.overloads}
-
-
-@pytest.fixture(params=["re2", "re"])
-def engine(request: pytest.FixtureRequest) -> Any:
-    return pytest.importorskip("re2") if request.param == "re2" else None
 
 
 # sentence -> pattern, text, all matches
@@ -62,6 +54,10 @@ MATCHES: dict[str, tuple[str, str, list[str]]] = {
     "and so their opposite has fewer": (r"(?i)\W+", "s\u017fké", ["é"]),
     "POSIX classes": ("[[:alpha:]]+[[:^alpha:]]", "ab1", ["ab1"]),
     "POSIX classes without case": ("(?i)[[:lower:]]+", "aB\u017f", ["aB\u017f"]),
+    "Unicode scripts": (r"\p{Greek}+", "a\u03b1\u03b2", ["\u03b1\u03b2"]),
+    "no category inside of a class": (r"[\p{Cn}a]+[^\p{Cn}]", "a\u0378b", ["a\u0378b"]),
+    "letters without case inside of a class": (r"[\P{LC}]+", "aé日ˠ", ["日ˠ"]),
+    "not ASCII inside of a class": (r"[\P{ASCII}a]+", "aéb", ["aé"]),
     "Unicode categories": (r"\pL+", "aé1", ["aé"]),
     "Unicode categories by name": (r"\p{Lu}\P{Lu}", "Éa", ["Éa"]),
     "Unicode categories by long name": (r"\p{uppercase_letter}", "aÉ", ["É"]),
@@ -84,24 +80,17 @@ MATCHES: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", MATCHES.values(), ids=MATCHES)
-def test_matches(case: tuple[str, str, list[str]], engine: Any) -> None:
+def test_matches(case: tuple[str, str, list[str]]) -> None:
     pattern, text, matches = case
-    compiled: Pattern = regex._compiled(pattern, engine)
-    assert compiled.find_all(text) == matches
-    assert compiled.find(text) == (matches[0] if matches else "")
-    assert compiled.matches(text) is bool(matches)
+    compiled = compile_regex(pattern)
+    assert compiled.find_all(text, Patterns()) == matches
+    assert compiled.find(text, Patterns()) == (matches[0] if matches else "")
+    assert compiled.matches(text, Patterns()) is bool(matches)
 
 
 @pytest.mark.parametrize(("limit", "count"), [(-1, 3), (0, 0), (2, 2), (9, 3)])
-def test_the_number_of_matches_can_be_limited(limit: int, count: int, engine: Any) -> None:
-    assert regex._compiled("a", engine).find_all("aaa", limit) == ["a"] * count
-
-
-def test_scripts_need_re2() -> None:
-    if regex._engine() is not None:
-        assert compile_regex(r"\p{Greek}+").find("a\u03b1\u03b2") == "\u03b1\u03b2"
-    with pytest.raises(InvalidRegex):
-        regex._compiled(r"\p{Greek}+", None)
+def test_the_number_of_matches_can_be_limited(limit: int, count: int) -> None:
+    assert compile_regex("a").find_all("aaa", Patterns(), limit) == ["a"] * count
 
 
 FAULTS: dict[str, str] = {
@@ -154,9 +143,9 @@ FAULTS: dict[str, str] = {
 
 
 @pytest.mark.parametrize(("pattern", "fault"), FAULTS.items())
-def test_faults(pattern: str, fault: str, engine: Any) -> None:
+def test_faults(pattern: str, fault: str) -> None:
     with pytest.raises(InvalidRegex) as error:
-        regex._compiled(pattern, engine)
+        compile_regex(pattern)
     assert str(error.value) == f"error parsing regexp: {fault}"
 
 
@@ -169,43 +158,54 @@ def test_faults(pattern: str, fault: str, engine: Any) -> None:
     ],
     ids=["captures", "alternatives", "a repeated text"],
 )
-def test_hostile_patterns_are_refused(pattern: str, fault: str, engine: Any) -> None:
+def test_hostile_patterns_are_refused(pattern: str, fault: str) -> None:
     with pytest.raises(InvalidRegex, match=fault):
-        regex._compiled(pattern, engine)
+        compile_regex(pattern)
 
 
-@pytest.mark.parametrize(("pattern", "length"), [(".{0,1000}x", 1000), ("(?:a{0,30}b){30}", 200), ("x?y" * 500, 2000)])
-def test_large_patterns_are_for_short_text_only(pattern: str, length: int, engine: Any) -> None:
-    compiled = regex._compiled(pattern, engine)
-    assert compiled.find_all("z" * 64) is not None
-    with pytest.raises(CelError, match="too long for this large a regular expression"):
-        compiled.matches("z" * length)
+def test_large_patterns_on_long_texts_are_too_much_work() -> None:
+    pattern, patterns = compile_regex(".{0,1000}x"), Patterns()
+    assert not pattern.matches("z" * 1000, patterns)
+    with pytest.raises(TooLaborious, match="too large or too many"):
+        pattern.matches("z" * 20_000, patterns)
 
 
-def test_a_pattern_that_an_engine_cannot_take_is_refused() -> None:
-    with pytest.raises(InvalidRegex):
-        regex._search_re("(" * 10_000, "x")
+@pytest.mark.parametrize("pattern", [r"[a-z]{{{}}}", r"(.{{0,{}}}x)*", r"\pL{{{}}}", "({}"])
+def test_many_patterns_are_too_much_work(pattern: str) -> None:
+    patterns = Patterns()
+    for number in range(10_000):
+        try:
+            patterns.compile(pattern.format(number % 1000) + "x" * (number // 1000))
+        except InvalidRegex:
+            continue
+        except TooLaborious:
+            break
+    else:
+        pytest.fail("no end of it")
+
+
+def test_a_pattern_counts_once() -> None:
+    patterns = Patterns(30_000)
+    for _ in range(100):
+        patterns.compile("a+")
+        with pytest.raises(InvalidRegex):
+            patterns.compile("a++")
 
 
 def test_a_refused_pattern_is_an_evaluation_error() -> None:
     with pytest.raises(CelError) as error:
-        OVERLOADS["string_find_string"].call("abc", "(")
+        OVERLOADS["string_find_string"].call(Patterns(), "abc", "(")
     assert str(error.value) == "Illegal regex: error parsing regexp: missing closing ): `(`"
 
 
 def test_the_functions_of_the_library() -> None:
-    assert OVERLOADS["string_find_string"].call("abc 123", "[0-9]+") == "123"
-    assert OVERLOADS["string_find_all_string"].call("1a2", "[0-9]") == ["1", "2"]
-    assert OVERLOADS["string_find_all_string_int"].call("1a2", "[0-9]", 1) == ["1"]
+    assert OVERLOADS["string_find_string"].call(Patterns(), "abc 123", "[0-9]+") == "123"
+    assert OVERLOADS["string_find_all_string"].call(Patterns(), "1a2", "[0-9]") == ["1", "2"]
+    assert OVERLOADS["string_find_all_string_int"].call(Patterns(), "1a2", "[0-9]", 1) == ["1"]
 
 
-def test_without_re2_the_fallback_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "re2", None)
-    assert regex._engine.__wrapped__() is None
-
-
-def test_text_that_is_no_utf_8_is_matched_all_the_same(engine: Any) -> None:
-    assert regex._compiled("a\ud800", engine).find("xa\udfff") == "a\ufffd"
+def test_text_that_is_no_utf_8_is_matched_all_the_same() -> None:
+    assert compile_regex("a\ud800").find("xa\udfff", Patterns()) == "a\ufffd"
 
 
 TEXTS = st.text("ab\n.é*", max_size=8)
@@ -214,7 +214,7 @@ TEXTS = st.text("ab\n.é*", max_size=8)
 @given(TEXTS, TEXTS)
 def test_an_escaped_text_finds_itself(before: str, text: str) -> None:
     pattern = compile_regex("".join(f"\\x{{{ord(character):x}}}" for character in text))
-    assert pattern.find(before + text) == text
+    assert pattern.find(before + text, Patterns()) == text
 
 
 @given(st.text(r"ab|*+?()[]^$\d{2,}-.", max_size=10), TEXTS)
@@ -223,15 +223,15 @@ def test_any_text_is_a_pattern_or_is_refused(pattern: str, text: str) -> None:
         compiled = compile_regex(pattern)
     except InvalidRegex:
         return
-    found = compiled.find_all(text)
-    assert bool(found) is compiled.matches(text)
+    found = compiled.find_all(text, Patterns())
+    assert bool(found) is compiled.matches(text, Patterns())
     assert all(match in text for match in found)
 
 
 @given(st.text("ab|*+?().", max_size=8), TEXTS)
 def test_where_pythons_syntax_means_the_same_it_finds_the_same(pattern: str, text: str) -> None:
     try:
-        mine = compile_regex(pattern).matches(text)
+        mine = compile_regex(pattern).matches(text, Patterns())
         theirs = re.search(pattern, text) is not None
     except (InvalidRegex, re.error):
         return
