@@ -39,6 +39,7 @@ from drabridge.core.cel.plan import (
     Qualifier,
     Relative,
     Variable,
+    certain,
     checked_key,
     growing,
     grown,
@@ -304,7 +305,7 @@ class _Writer:
     def _checked(self, node: Node) -> Step[str]:
         """Write a value that has to be a bool."""
         value: str = yield self._value(node)
-        if node.type == BOOL and _surely(node):
+        if _is_bool(node):
             return value
         return f"boolean({value})"
 
@@ -398,7 +399,7 @@ class _Writer:
             self._text_equality(node, result, (one, left), (constant, right))
         elif constant.__class__ is int or constant.__class__ is bool:
             self._scalar_equality(node, result, left, (constant, right))
-        elif {one.type.name, other.type.name} <= _UNSIZED and one.type == other.type and one.type.name != "double":
+        elif _plainly_equal(one, other):
             self._line(f"{result} = {left} {'!=' if node.negated else '=='} {right}")
             self._owed += 1
         else:
@@ -416,7 +417,7 @@ class _Writer:
         value = one[1]
         text, name = constant
         symbol = "!=" if node.negated else "=="
-        known = one[0].type == STRING
+        known = one[0].type == STRING and certain(one[0])
         if not known:
             self._line(f"if {value}.__class__ is str:")
             self._indent += 1
@@ -457,8 +458,8 @@ class _Writer:
         result = self._new()
         code = f"{self._constant(node.call)}({', '.join(('p', *args) if node.metered else args)})"
         self._metered |= node.metered
-        if node.call is operators.negation and node.args[0].type == BOOL:
-            code = f"not {args[0]}"
+        if node.call is operators.negation:
+            code = f"not {args[0] if _is_bool(node.args[0]) else f'boolean({args[0]})'}"
         elif node.call in _INLINE:
             code = self._comparison(node, args, code)
         self._line(f"{result} = {code}")
@@ -471,7 +472,7 @@ class _Writer:
     def _comparison(self, node: Invocation, args: list[str], code: str) -> str:
         left, right = node.args
         symbol = _INLINE[node.call]
-        if left.type == right.type and left.type in _ORDERED:
+        if left.type == right.type and left.type in _ORDERED and certain(left) and certain(right):
             return f"{args[0]} {symbol} {args[1]}"
         if isinstance(right, Constant) and right.value.__class__ is int:
             return f"{args[0]} {symbol} {args[1]} if {args[0]}.__class__ is int else {code}"
@@ -573,6 +574,16 @@ def _flattened(node: Logic) -> list[Node]:
         else:
             terms.append(current)
     return terms
+
+
+def _plainly_equal(one: Node, other: Node) -> bool:
+    """Whether Python's `==` does for two nodes."""
+    same = one.type == other.type and one.type.name in _UNSIZED and one.type.name != "double"
+    return same and certain(one) and certain(other)
+
+
+def _is_bool(node: Node) -> bool:
+    return node.type == BOOL and _surely(node) and certain(node)
 
 
 def _surely(node: Node) -> bool:

@@ -119,6 +119,11 @@ def fits(declared: Type, value: Any) -> bool:
     return True
 
 
+def can_be_added(value: Any) -> bool:
+    """Whether cel-go's type has a method Add, which one of its messages depends on."""
+    return isinstance(value, int | float | str | bytes | Timestamp | Duration) and value.__class__ is not bool
+
+
 def no_such_overload(function: str, *arguments: Any) -> CelError:
     """Make the error of a function that has no overload for the arguments it got at run time."""
     return CelError(f"{NO_OVERLOAD}: {function}({', '.join(map(type_name, arguments))})")
@@ -324,7 +329,7 @@ def _add_times(a: Any, b: Any) -> Any:
     if a.__class__ is Duration and b.__class__ is Duration:
         return _duration(a.nanoseconds + b.nanoseconds)
     if {a.__class__, b.__class__} == {Timestamp, Duration}:
-        return _timestamp(a.nanoseconds + b.nanoseconds)
+        return _timestamp(a.nanoseconds + b.nanoseconds, (a if a.__class__ is Timestamp else b).offset)
     raise CelError(NO_OVERLOAD)
 
 
@@ -332,9 +337,9 @@ def _duration(nanoseconds: int) -> Duration:
     return Duration(_int(nanoseconds))
 
 
-def _timestamp(nanoseconds: int) -> Timestamp:
+def _timestamp(nanoseconds: int, offset: int) -> Timestamp:
     if MIN_SECONDS <= nanoseconds // SECOND <= MAX_SECONDS:
-        return Timestamp(nanoseconds)
+        return Timestamp(nanoseconds, offset)
     raise CelError("timestamp overflow")
 
 
@@ -345,7 +350,7 @@ def subtract(a: Any, b: Any) -> Any:
         if b.__class__ is Timestamp:
             return _duration(a.nanoseconds - b.nanoseconds)
         if b.__class__ is Duration:
-            return _timestamp(a.nanoseconds + _int(-b.nanoseconds))
+            return _timestamp(a.nanoseconds + _int(-b.nanoseconds), a.offset)
         raise CelError(NO_OVERLOAD)
     if cls is not Duration and cls not in _NUMBERS:
         raise _without("_-_", a)

@@ -280,6 +280,8 @@ class Invocation:
     type: Type
     known: Any = UNKNOWN
     """The result, if the arguments are constants and it is a small value or an error."""
+    certain: bool = True
+    """Whether the result is of the static type for sure; see `certain`."""
     metered: bool = False
     """Whether `call` gets the evaluation's patterns before the arguments."""
 
@@ -472,6 +474,8 @@ def map_key(key: Any) -> Any:
         return _ListKey(key)
     if isinstance(key, dict):
         return _MapKey(key)
+    if isinstance(key, Optional) and key.present:
+        return Optional(True, key.value)  # not the same one as any other, see there
     if isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable):
         raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}")
     return key
@@ -590,6 +594,34 @@ Node = (
     | NewMessage
     | Loop
 )
+
+
+def certain(node: Node) -> bool:
+    """Whether a node's value is of its static type for sure.
+
+    Where dyn was involved it may not be: `(dyn(['a']) + [1])[0]` is an int to the checker.
+    """
+    match node:
+        case Access():
+            return _surely_leads(node.path)
+        case Invocation():
+            return node.certain
+        case Alternative():
+            return certain(node.optional) and certain(node.other)
+        case NewList():
+            return all(map(certain, node.elements))
+        case NewMap():
+            return all(certain(key) and certain(value) for key, value, _ in node.entries)
+        case _:
+            return not isinstance(node, Loop)
+
+
+def _surely_leads(path: Path) -> bool:
+    if isinstance(path, Variable):
+        return path.slot < 0
+    if isinstance(path, Relative):
+        return certain(path.operand)
+    return _surely_leads(path.truthy) and _surely_leads(path.falsy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from drabridge.core.cel.plan import (
     Stopped,
     Variable,
     add_qualifier,
+    certain,
     checked_key,
 )
 from drabridge.core.cel.regex import InvalidRegex, Pattern, Patterns, TooLaborious
@@ -181,8 +182,8 @@ class _Planner:
         if node.function in _PATTERNS and isinstance(args[1], Constant) and isinstance(args[1].value, str):
             return self._with_pattern(node, args, only)
         if only is not None:
-            certain = only.guarded and all(map(_certain, only.arguments, (arg.type for arg in args)))
-            call = only.call if certain or not only.guarded else _guarded(node.function, (only,))
+            fitting = all(map(_fits_for_sure, only.arguments, args))
+            call = only.call if fitting or not only.guarded else _guarded(node.function, (only,))
             invocation = Invocation(call, _price(node.function, only), args, len(args) > 2, type_, metered=only.metered)
         else:
             function = self._environment.functions[node.function].function
@@ -190,7 +191,9 @@ class _Planner:
             call = _guarded(node.function, function.overloads) if first.guarded else first.call
             early = first.guarded or len(args) > 2
             invocation = Invocation(call, function.undecided, args, early, type_, metered=first.metered)
-        invocation = replace(invocation, known=_known(invocation, self._patterns))
+        open_ = any(map(_is_open, (overload.result for overload in overloads)))
+        certain_ = not open_ or all(certain(arg) and not _is_open(arg.type) for arg in args)
+        invocation = replace(invocation, known=_known(invocation, self._patterns), certain=certain_)
         if node.function in CONVERSIONS and len(args) == 1 and isinstance(args[0], Constant):
             return self._folded(invocation)
         return invocation
@@ -304,13 +307,20 @@ def _nowhere() -> Frame:
     return Frame(None, 0, cost.LIMIT, None)
 
 
-def _certain(declared: Type, actual: Type) -> bool:
-    """Whether an argument of this static type fits at run time, too."""
+def _fits_for_sure(declared: Type, arg: Node) -> bool:
+    """Whether an argument fits at run time, too."""
+    return declared.is_parameter or declared.name == "dyn" or (_covers(declared, arg.type) and certain(arg))
+
+
+def _covers(declared: Type, actual: Type) -> bool:
     if declared.is_parameter or declared.name == "dyn":
         return True
-    if declared.name != actual.name:
-        return False
-    return all(map(_certain, declared.args, actual.args))
+    return declared.name == actual.name and all(map(_covers, declared.args, actual.args))
+
+
+def _is_open(type_: Type) -> bool:
+    """Whether values of this type may hold anything, or what the arguments hold."""
+    return type_.is_parameter or type_.name == "dyn" or any(map(_is_open, type_.args))
 
 
 def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
@@ -351,15 +361,20 @@ def _known(invocation: Invocation, patterns: Patterns) -> Any:
 
 
 def _price(name: str, overload: Overload) -> Cost:
-    """Return the cost of an overload, which upstream cannot find for some functions of lists if an argument failed."""
+    """Return the cost of an overload, which upstream cannot find for some functions if there is no list to compare."""
     position = _LISTS_THAT_ARE_COMPARED.get(name)
     if position is None:
         return overload.cost
 
     def price(*values: Any) -> int:
-        if isinstance(values[position], CelError):
-            text = "interface conversion: *types.Err is not traits.Lister: missing method Add"
-            raise Stopped(f"internal error: {text}")
+        value = values[position]
+        failed = isinstance(value, CelError)
+        if failed or (name == "distinct" and not isinstance(value, list | tuple)):
+            go_type = "*types.Err" if failed else operators.go_type(value)
+            missing = "Contains" if not failed and operators.can_be_added(value) else "Add"
+            raise Stopped(
+                f"internal error: interface conversion: {go_type} is not traits.Lister: missing method {missing}"
+            )
         return overload.cost(*values)
 
     return price

@@ -22,6 +22,10 @@ _RFC3339: Final = re.compile(
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+_DAY: Final = 86_400
+_CYCLE: Final = timedelta(days=146_097)
+"""400 years, after which the calendar repeats itself, week days included."""
+
 _LONGEST: Final = 1000
 """Characters of a time's text; beyond, Python would refuse the digits."""
 
@@ -65,25 +69,28 @@ def parse_timestamp(text: str) -> Timestamp | None:
     offset = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
     if int(hours or 0) > 24 or int(minutes or 0) > 60 or hour > 23 or minute > 59 or second > 59:
         return None
+    cycles = 0 if year else 1
     try:
-        days = (datetime(year or 4, month, day, tzinfo=UTC) - _EPOCH).days
+        days = (datetime(year + 400 * cycles, month, day, tzinfo=UTC) - _EPOCH - cycles * _CYCLE).days
     except ValueError:
         return None
     seconds = days * 86400 + hour * 3600 + (minute - offset) * 60 + second
-    if not year or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise CelError("timestamp overflow")
     return Timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")[:9]), offset)
 
 
 def timestamp_text(value: Timestamp) -> str:
     """Write RFC 3339 with as many digits of the second as are needed."""
-    local = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND + value.offset * 60)
+    seconds = value.nanoseconds // SECOND + value.offset * 60
+    cycles = 1 if seconds < MIN_SECONDS else -1 if seconds > MAX_SECONDS else 0
+    local = _EPOCH + cycles * _CYCLE + timedelta(seconds=seconds)
     fraction = f"{value.nanoseconds % SECOND:09d}".rstrip("0")
     zone = "Z"
     if value.offset:
         hours, minutes = divmod(abs(value.offset), 60)
         zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
-    return f"{local:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + (f".{fraction}" if fraction else "") + zone
+    return f"{local.year - 400 * cycles:04d}{local:-%m-%dT%H:%M:%S}" + (f".{fraction}" if fraction else "") + zone
 
 
 def zone(name: str) -> tzinfo:
@@ -119,12 +126,11 @@ def _offset(name: str) -> int:
     return offset
 
 
-def _local(value: Timestamp, name: str) -> datetime:
-    moment = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND)
-    try:
-        return moment.astimezone(zone(name))
-    except OverflowError:
-        raise CelError("timestamp overflow") from None
+def _local(value: Timestamp, name: str) -> tuple[datetime, int]:
+    """The time in a zone, and the years to add to it: there it may be the year 0 or 10000, which Python has not."""
+    place, seconds = zone(name), value.nanoseconds // SECOND
+    cycles = 1 if seconds < MIN_SECONDS + _DAY else -1 if seconds > MAX_SECONDS - _DAY else 0
+    return (_EPOCH + cycles * _CYCLE + timedelta(seconds=seconds)).astimezone(place), -400 * cycles
 
 
 _FIELDS: Final[dict[str, Callable[[datetime], int]]] = {
@@ -155,7 +161,8 @@ def timestamp_field(name: str) -> Callable[..., int]:
         if name == "getMilliseconds":
             zone(zone_name)
             return value.nanoseconds % SECOND // 10**6
-        return _FIELDS[name](_local(value, zone_name))
+        local, years = _local(value, zone_name)
+        return _FIELDS[name](local) + (years if name == "getFullYear" else 0)
 
     return accessor
 

@@ -100,7 +100,10 @@ def _misfit(checked: Checked, node: ast.Call) -> Iterator[Issue]:
 
 
 def _argument(checked: Checked, node: ast.Node) -> FormatArgument:
+    type_ = checked.types[node.id]
+    if type_.name == "wrapper":
+        type_ = type_.args[0]
     parts: tuple[ast.Node, ...] = ()
     if isinstance(node, ast.ListLiteral | ast.MapLiteral):
         parts = tuple(ast.children(node))
-    return FormatArgument(node, checked.types[node.id], tuple(_argument(checked, part) for part in parts))
+    return FormatArgument(node, type_, tuple(_argument(checked, part) for part in parts))

@@ -54,6 +54,10 @@ class Optional:
     present: bool
     value: Any = None
 
+    def __hash__(self) -> int:
+        """As a key, one with a value is like no other one: upstream's maps hold pointers."""
+        return id(self) if self.present else 0
+
 
 NONE = Optional(False)
 

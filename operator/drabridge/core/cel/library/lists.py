@@ -67,7 +67,11 @@ def is_comparable(value: Any) -> bool:
 
 
 def sort(elements: Any) -> Any:
-    """The elements in their order."""
+    """The elements in their order. Raises CelError as `sort_by_associated_keys` does."""
+    if isinstance(elements, str | Timestamp | Duration):  # upstream takes the function for a method of theirs
+        raise CelError(operators.NO_OVERLOAD)
+    if not isinstance(elements, list | tuple):
+        raise CelError(f"{operators.NO_OVERLOAD}: sort")
     return sort_by_associated_keys(elements, elements)
 
 
@@ -78,7 +82,7 @@ def sort_by_associated_keys(elements: Any, keys: Any) -> Any:
     anything.
     """
     if not isinstance(elements, list | tuple) or not isinstance(keys, list | tuple):
-        raise CelError(f"{operators.NO_OVERLOAD}: sort")
+        raise CelError(f"{operators.NO_OVERLOAD}: @sortByAssociatedKeys")
     if len(elements) != len(keys):
         raise CelError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
