@@ -76,6 +76,7 @@ class Findings:
     texts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    wordings: list[dict[str, Any]] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "")
 
     def add(self, other: Findings) -> None:
@@ -89,6 +90,7 @@ class Findings:
             (self.kinds, other.kinds),
         ):
             mine.update(theirs)
+        self.wordings.extend(other.wordings)
         for kind, examples in other.examples.items():
             self.examples.setdefault(kind, []).extend(examples)
         self.slowest = max(self.slowest, other.slowest)
@@ -100,6 +102,7 @@ class Findings:
             "decidedByOrderOfMaps": self.order_of_maps,
             "costs": dict(self.costs),
             "texts": dict(self.texts),
+            "differentTexts": self.wordings[: 10 * EXAMPLES],
             "slowest": {"seconds": round(self.slowest[0], 3), "expression": self.slowest[1][:300]},
             "kinds": [
                 {"kind": kind, "count": count, "examples": self.examples[kind][:EXAMPLES]}
@@ -153,7 +156,9 @@ class Comparison:
                 return
             self._found(Difference(kind, question, theirs, ours))
             return
-        findings.texts[_compare_texts(theirs, ours)] += 1
+        findings.texts[(text := _compare_texts(theirs, ours))] += 1
+        if text.startswith("differ"):
+            findings.wordings.append(Difference(text, question, theirs, ours).json())
         findings.costs[self._compare_costs(question, theirs, ours)] += 1
 
     def _compare_costs(self, question: Question, theirs: Answer, ours: Answer) -> str:
@@ -297,6 +302,8 @@ def _normal(text: str) -> str:
 def _compare_texts(theirs: Answer, ours: Answer) -> str:
     if not theirs.error:
         return "none"
+    if theirs.stage == "hang" or theirs.error.startswith("panic: "):
+        return f"theirs is a {'hang' if theirs.stage == 'hang' else 'panic'}"
     if theirs.error == ours.error:
         return "equal"
     return "syntax error worded differently" if "Syntax error" in theirs.error else f"differ ({theirs.outcome})"

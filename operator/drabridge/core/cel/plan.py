@@ -349,7 +349,7 @@ class Membership:
         cls = value.__class__
         if isinstance(value, list | tuple | dict | Optional) or value != value:  # noqa: PLR0124 -- NaN
             return False
-        if cls is bytes or (isinstance(value, Opaque) and not value.hashable):
+        if _unhashable(value):
             raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(value)}")
         return (cls is bool) is self.booleans and value in self.values
 
@@ -446,7 +446,10 @@ def put(built: dict[Any, Any], key: Any, value: Any, *, optional: bool) -> None:
             text = f"optional entry '{operators.text(key)}' from non-optional value {operators.text(value)}"
             raise CelError(f"cannot initialize {text}")
         if not value.present:
-            built.pop(key, None)
+            if _unhashable(key):
+                raise Stopped(f"internal error: hash of unhashable type: {operators.go_type(key)}")
+            if not isinstance(key, list | tuple | dict):
+                built.pop(key, None)
             return
         value = value.value
     built[map_key(key)] = value
@@ -468,6 +471,11 @@ class _MapKey(dict[Any, Any]):
     __eq__ = object.__eq__
 
 
+def _unhashable(key: Any) -> bool:
+    """Whether Go cannot hash a key."""
+    return isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable)
+
+
 def map_key(key: Any) -> Any:
     """Return a key of a map literal as Python can hash it. Raises Stopped where Go cannot."""
     if isinstance(key, list | tuple):
@@ -476,7 +484,7 @@ def map_key(key: Any) -> Any:
         return _MapKey(key)
     if isinstance(key, Optional) and key.present:
         return Optional(True, key.value)  # not the same one as any other, see there
-    if isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable):
+    if _unhashable(key):
         raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}")
     return key
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from drabridge.core.cel import cost, operators
+from drabridge.core.cel import cost, messages, operators
 from drabridge.core.cel.checker import check
 from drabridge.core.cel.compiler import Compiled, compile_plan
 from drabridge.core.cel.device import DeviceView
@@ -114,28 +114,8 @@ def _failure(result: Any, inner: Any) -> str:
     if isinstance(result, CelError):
         message = str(result)
         return message + HINT if "no such key:" in message else message
-    reason = _CONVERSIONS.get(operators.type_name(inner)) or _opaque_conversion(operators.type_name(inner))
+    reason = messages.inconvertible(inner, "bool")
     return f"CEL result of type {operators.type_name(result)} could not be converted to bool: {reason}"
-
-
-def _opaque_conversion(name: str) -> str:
-    short = name.rpartition(".")[2].removeprefix("Named")
-    return f"type conversion error from '{short}' to 'bool'"
-
-
-_CONVERSIONS: Final = {
-    "int": "unsupported type conversion from 'int' to bool",
-    "uint": "unsupported type conversion from 'uint' to bool",
-    "double": "type conversion error from Double to 'bool'",
-    "string": "unsupported native conversion from string to 'bool'",
-    "bytes": "type conversion error from Bytes to 'bool'",
-    "null_type": "type conversion error from 'null_type' to 'bool'",
-    "list": "type conversion error from list to 'bool'",
-    "map": "type conversion error from map to 'bool'",
-    "type": "type conversion not supported for 'type'",
-    "optional_type": "optional.none() dereference",
-}
-"""What cel-go says of a result that is no bool; every type has words of its own."""
 
 
 def compile_selector(expression: str, environment: Environment | None = None) -> Selector:

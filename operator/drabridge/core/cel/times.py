@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from drabridge.core.cel.operators import MAX_SECONDS, MIN_SECONDS, NO_OVERLOAD, SECOND, decimal_text
+from drabridge.core.cel.operators import MAX_SECONDS, MIN_INT, MIN_SECONDS, NO_OVERLOAD, SECOND, decimal_text
 from drabridge.core.cel.values import CelError, Duration, Timestamp
 
 _UNITS: Final = {
@@ -23,8 +23,8 @@ _RFC3339: Final = re.compile(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 _DAY: Final = 86_400
-_CYCLE: Final = timedelta(days=146_097)
-"""400 years, after which the calendar repeats itself, week days included."""
+_CYCLE: Final = 146_097 * _DAY
+"""Seconds of 400 years, after which the calendar repeats itself, week days included."""
 
 _LONGEST: Final = 1000
 """Characters of a time's text; beyond, Python would refuse the digits."""
@@ -71,7 +71,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
         return None
     cycles = 0 if year else 1
     try:
-        days = (datetime(year + 400 * cycles, month, day, tzinfo=UTC) - _EPOCH - cycles * _CYCLE).days
+        days = (datetime(year + 400 * cycles, month, day, tzinfo=UTC) - _EPOCH).days - cycles * _CYCLE // _DAY
     except ValueError:
         return None
     seconds = days * 86400 + hour * 3600 + (minute - offset) * 60 + second
@@ -82,15 +82,29 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 def timestamp_text(value: Timestamp) -> str:
     """Write RFC 3339 with as many digits of the second as are needed."""
-    seconds = value.nanoseconds // SECOND + value.offset * 60
-    cycles = 1 if seconds < MIN_SECONDS else -1 if seconds > MAX_SECONDS else 0
-    local = _EPOCH + cycles * _CYCLE + timedelta(seconds=seconds)
+    local, years = _moment(value.nanoseconds // SECOND + value.offset * 60)
+    year = local.year + years
     fraction = f"{value.nanoseconds % SECOND:09d}".rstrip("0")
     zone = "Z"
     if value.offset:
         hours, minutes = divmod(abs(value.offset), 60)
         zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
-    return f"{local.year - 400 * cycles:04d}{local:-%m-%dT%H:%M:%S}" + (f".{fraction}" if fraction else "") + zone
+    date = f"{'-' if year < 0 else ''}{abs(year):04d}{local:-%m-%dT%H:%M:%S}"
+    return date + (f".{fraction}" if fraction else "") + zone
+
+
+def wrapped(number: int) -> int:
+    """What Go's int64 makes of a number."""
+    return (number - MIN_INT) % 2**64 + MIN_INT
+
+
+def _moment(seconds: int) -> tuple[datetime, int]:
+    """The moment so many seconds after 1970 within a calendar that Python has, and the years to add to it."""
+    if MIN_SECONDS + _DAY <= seconds <= MAX_SECONDS - _DAY:
+        return _EPOCH + timedelta(seconds=seconds), 0
+    base = MIN_SECONDS + _CYCLE if seconds < 0 else MAX_SECONDS - 2 * _CYCLE
+    cycles, rest = divmod(seconds - base, _CYCLE)
+    return _EPOCH + timedelta(seconds=base + rest), 400 * cycles
 
 
 def zone(name: str) -> tzinfo:
@@ -128,9 +142,8 @@ def _offset(name: str) -> int:
 
 def _local(value: Timestamp, name: str) -> tuple[datetime, int]:
     """The time in a zone, and the years to add to it: there it may be the year 0 or 10000, which Python has not."""
-    place, seconds = zone(name), value.nanoseconds // SECOND
-    cycles = 1 if seconds < MIN_SECONDS + _DAY else -1 if seconds > MAX_SECONDS - _DAY else 0
-    return (_EPOCH + cycles * _CYCLE + timedelta(seconds=seconds)).astimezone(place), -400 * cycles
+    moment, years = _moment(value.nanoseconds // SECOND)
+    return moment.astimezone(zone(name)), years
 
 
 _FIELDS: Final[dict[str, Callable[[datetime], int]]] = {
