@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from drabridge.core.cel import times
-from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, text, type_name
+from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, NativeMap, text, type_name
 from drabridge.core.cel.values import CelError, Duration, Optional, Timestamp, Uint
 
 Fields = Mapping[str, Any]
@@ -120,7 +120,7 @@ def _json(value: Any) -> Any:
         case list() | tuple():
             return [_json(element) for element in value]
         case dict():
-            return {_KEY(key): _json(element) for key, element in value.items()}
+            return NativeMap((_KEY(key), _json(element)) for key, element in value.items())
         case _:
             raise CelError(inconvertible(value, "*structpb.Value"))
 
@@ -165,8 +165,9 @@ def _duration(fields: Fields) -> Duration:
 
 
 def _last(fields: Fields) -> Any:
-    """The value of the field that was set last, as there can be only one; `null_value` is null."""
-    return None if not fields or next(reversed(fields)) == "null_value" else next(reversed(fields.values()))
+    """The value of the last field: there can be only one, and which of several upstream takes is left to chance."""
+    field, value = next(reversed([*fields.items()]), ("null_value", None))
+    return None if field == "null_value" else value
 
 
 _INT64: Final = _integer(int, "int64", MIN_INT, MAX_INT)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from drabridge.core.cel.types import Type
-from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Timestamp, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Stopped, Timestamp, TypeValue, Uint
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -72,7 +72,13 @@ class GrowingMap(dict[Any, Any]):
     __slots__ = ()
 
 
-class DefaultMap(dict[Any, Any]):
+class NativeMap(dict[Any, Any]):
+    """A map that upstream keeps as Go's values; others are of CEL's values, which cannot all be looked up."""
+
+    __slots__ = ()
+
+
+class DefaultMap(NativeMap):
     """A map whose look-up answers unknown keys with an empty map, while `in`, size and iteration know only real keys.
 
     k8s.io/dynamic-resource-allocation/cel makes `device.attributes` and `device.capacity` of it.
@@ -483,7 +489,7 @@ def find(container: dict[Any, Any], key: Any) -> Optional:
 
 
 def key_present(container: dict[Any, Any], key: Any) -> bool:
-    """Whether a map has a key, by CEL's equality of keys."""
+    """Whether a map has a key, by CEL's equality of keys. Raises Stopped where upstream's look-up panics."""
     cls = key.__class__
     if cls is str:
         return key in container
@@ -494,15 +500,16 @@ def key_present(container: dict[Any, Any], key: Any) -> bool:
             return False
         stored = next(iter(container)).__class__
         return (stored is bool) is (cls is bool) and (stored is not float or cls is float)
-    return _hashable(key) and key in container
-
-
-def _hashable(key: Any) -> bool:
-    try:
-        hash(key)
-    except TypeError:
+    if unhashable(key):
+        if container and not isinstance(container, NativeMap):
+            raise Stopped(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
         return False
-    return True
+    return not isinstance(key, list | tuple | dict) and key in container
+
+
+def unhashable(key: Any) -> bool:
+    """Whether Go cannot hash a key."""
+    return isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable)
 
 
 def index(container: Any, key: Any) -> Any:

@@ -18,7 +18,7 @@ from drabridge.core.cel import cost, messages, operators
 from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import Type
-from drabridge.core.cel.values import NONE, CelError, Opaque, Optional, Uint
+from drabridge.core.cel.values import NONE, CelError, Optional, Stopped, Uint
 
 LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 INTERRUPTED: Final = "operation interrupted"
@@ -26,10 +26,6 @@ INTERRUPTED: Final = "operation interrupted"
 
 UNKNOWN: Final = object()
 """Stands for a result that is not known before the evaluation."""
-
-
-class Stopped(Exception):
-    """An evaluation that ended before it had a result; no operator absorbs it."""
 
 
 class Frame:
@@ -349,7 +345,7 @@ class Membership:
         cls = value.__class__
         if isinstance(value, list | tuple | dict | Optional) or value != value:  # noqa: PLR0124 -- NaN
             return False
-        if _unhashable(value):
+        if operators.unhashable(value):
             raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(value)}")
         return (cls is bool) is self.booleans and value in self.values
 
@@ -446,7 +442,7 @@ def put(built: dict[Any, Any], key: Any, value: Any, *, optional: bool) -> None:
             text = f"optional entry '{operators.text(key)}' from non-optional value {operators.text(value)}"
             raise CelError(f"cannot initialize {text}")
         if not value.present:
-            if _unhashable(key):
+            if operators.unhashable(key):
                 raise Stopped(f"internal error: hash of unhashable type: {operators.go_type(key)}")
             if not isinstance(key, list | tuple | dict):
                 built.pop(key, None)
@@ -471,11 +467,6 @@ class _MapKey(dict[Any, Any]):
     __eq__ = object.__eq__
 
 
-def _unhashable(key: Any) -> bool:
-    """Whether Go cannot hash a key."""
-    return isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable)
-
-
 def map_key(key: Any) -> Any:
     """Return a key of a map literal as Python can hash it. Raises Stopped where Go cannot."""
     if isinstance(key, list | tuple):
@@ -484,7 +475,7 @@ def map_key(key: Any) -> Any:
         return _MapKey(key)
     if isinstance(key, Optional) and key.present:
         return Optional(True, key.value)  # not the same one as any other, see there
-    if _unhashable(key):
+    if operators.unhashable(key):
         raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}")
     return key
 

@@ -31,7 +31,6 @@ from drabridge.core.cel.plan import (
     Plan,
     Qualifier,
     Relative,
-    Stopped,
     Variable,
     add_qualifier,
     certain,
@@ -41,7 +40,7 @@ from drabridge.core.cel.regex import InvalidRegex, Pattern, Patterns, TooLaborio
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
-from drabridge.core.cel.values import CelError, Opaque, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Opaque, Stopped, TypeValue, Uint
 
 _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 """Functions whose second argument is a regular expression."""

@@ -66,6 +66,10 @@ class CelError(Exception):
     """An evaluation error, with cel-go's text: "no such key: x", "no such overload", "divide by zero"."""
 
 
+class Stopped(Exception):
+    """An evaluation that ended before it had a result; no operator absorbs it."""
+
+
 class Opaque:
     """Base of the values that a library owns (Quantity, Semver, IP, …): what the engine has to know of them."""
 
