@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -107,14 +107,14 @@ def _moment(seconds: int) -> tuple[datetime, int]:
     return _EPOCH + timedelta(seconds=base + rest), 400 * cycles
 
 
-def zone(name: str) -> tzinfo:
-    """Find a time zone: "UTC", an offset such as "-07:00", or a name of the IANA data base.
+def zone(name: str) -> tzinfo | int:
+    """Find a time zone: "UTC" or a name of the IANA data base; the seconds east of UTC of one such as "-07:00".
 
     Names are looked up in the data base of the system: the only place where this package reads files.
     Raises CelError for what is none.
     """
     if ":" in name:
-        return timezone(timedelta(minutes=_offset(name)))
+        return _offset(name)
     if name in ("", "UTC"):
         return UTC
     if ".." in name or name[0] in "/\\":
@@ -131,19 +131,22 @@ def _offset(name: str) -> int:
     hours, _, minutes = name.partition(":")
     parts = []
     for part in (hours, minutes):
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", part):
+        if not re.fullmatch("[+-]?[0-9]+", part):
             raise CelError(f'strconv.Atoi: parsing "{part}": invalid syntax')
+        if len(part.lstrip("+-0")) > 19 or wrapped(int(part)) != int(part):
+            raise CelError(f'strconv.Atoi: parsing "{part}": value out of range')
         parts.append(int(part))
-    offset = parts[0] * 60 + (-parts[1] if name.startswith("-") else parts[1])
-    if abs(offset) >= 24 * 60:
-        raise CelError(f"time zone offset {name} is beyond a day")
-    return offset
+    minutes_east = parts[0] * 60 + (-parts[1] if name.startswith("-") else parts[1])
+    return wrapped(wrapped(minutes_east) * 60)  # upstream has no bound
 
 
 def _local(value: Timestamp, name: str) -> tuple[datetime, int]:
     """The time in a zone, and the years to add to it: there it may be the year 0 or 10000, which Python has not."""
-    moment, years = _moment(value.nanoseconds // SECOND)
-    return moment.astimezone(zone(name)), years
+    seconds, place = value.nanoseconds // SECOND, zone(name)
+    if isinstance(place, int):
+        return _moment(seconds + place)
+    moment, years = _moment(seconds)
+    return moment.astimezone(place), years
 
 
 _FIELDS: Final[dict[str, Callable[[datetime], int]]] = {
