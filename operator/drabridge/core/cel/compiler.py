@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.plan import (
     INTERRUPTED,
@@ -45,9 +45,8 @@ from drabridge.core.cel.plan import (
     grown,
     put,
 )
-from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.trampoline import Step, run
-from drabridge.core.cel.types import BOOL, INT, STRING, UINT
+from drabridge.core.cel.types import BOOL, INT, STRING, UINT, Type
 from drabridge.core.cel.values import NONE, CelError, Optional
 
 Compiled = Callable[[Any, int, Callable[[], bool] | None], tuple[Any, int]]
@@ -142,6 +141,7 @@ def _tick(units: int, limit: int, interrupt: Callable[[], bool] | None) -> None:
 
 _GLOBALS: Final[dict[str, Any]] = {
     "__builtins__": {"len": len, "str": str, "int": int, "bool": bool},
+    "begin": work.begin,
     "boolean": _boolean,
     "checked_key": checked_key,
     "differ": operators.differ,
@@ -159,7 +159,6 @@ _GLOBALS: Final[dict[str, Any]] = {
     "make_map": _map,
     "make_message": messages.build,
     "optional": _optional,
-    "Patterns": Patterns,
     "plain": _plain,
     "TENTHS": cost.TENTHS,
     "tick": _tick,
@@ -191,12 +190,13 @@ class _Writer:
         self._temporary = 0
         self._owed = 0
         """Units that are not in `c` yet."""
-        self._metered = False
+        self._laborious = False
+        """Whether there may be work to count; see `work`."""
 
     def function(self) -> Compiled:
         """Let Python compile what has been written."""
-        if self._metered:
-            self._lines.insert(1, " p = Patterns()")
+        if self._laborious:
+            self._lines.insert(1, " begin()")
         code = compile("\n".join(self._lines), "<selector>", "exec")
         exec(code, self._names)  # noqa: S102 -- the source has fixed fragments and numbers only, see above
         compiled: Compiled = self._names["compiled"]
@@ -409,6 +409,7 @@ class _Writer:
         return result
 
     def _any_equality(self, node: Equality, result: str, left: str, right: str) -> None:
+        self._laborious |= not (_is_small(node.left.type) or _is_small(node.right.type))
         compared, price = ("differ", "equality_cost") if node.negated else ("equal", "equals_cost")
         self._line(f"{result} = {compared}({left}, {right})")
         self._line(f"c += {price}({left}, {right})")
@@ -456,8 +457,8 @@ class _Writer:
             self._owed += node.price(*values, node.known)
             return self._constant(node.known)
         result = self._new()
-        code = f"{self._constant(node.call)}({', '.join(('p', *args) if node.metered else args)})"
-        self._metered |= node.metered
+        code = f"{self._constant(node.call)}({', '.join(args)})"
+        self._laborious |= not all(_is_small(arg.type) for arg in node.args)
         if node.call is operators.negation:
             code = f"not {args[0] if _is_bool(node.args[0]) else f'boolean({args[0]})'}"
         elif node.call in _INLINE:
@@ -514,6 +515,7 @@ class _Writer:
             flags = [optional for _, _, optional in node.entries]
             entries = "".join(f"({k}, {v}, {o})," for k, v, o in zip(values[::2], values[1::2], flags, strict=True))
             return self._name(f"make_map(({entries}))")
+        self._laborious = True
         values = yield self._values(tuple(value for _, value, _ in node.fields))
         self._owed += cost.MESSAGE_CREATION
         keys = [self._constant(name) for name, _, _ in node.fields]
@@ -574,6 +576,11 @@ def _flattened(node: Logic) -> list[Node]:
         else:
             terms.append(current)
     return terms
+
+
+def _is_small(type_: Type) -> bool:
+    """Whether values of a type are small, so that no function of them can take long."""
+    return type_.name in _UNSIZED or type_.name.startswith(("kubernetes.", "net."))
 
 
 def _plainly_equal(one: Node, other: Node) -> bool:

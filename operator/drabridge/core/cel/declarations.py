@@ -23,8 +23,7 @@ class Overload:
     argument is the receiver (`a.f(b)`). `call` gets the Python values and raises CelError; it is called only with
     arguments that fit `arguments` (dyn fits all: a library checks what it gets there). `cost` is its actual cost; for a
     failed call the result is the CelError. `guarded` is false for the few functions that upstream calls with anything
-    at run time: they check their arguments themselves. `metered` says that `call` gets the evaluation's
-    `regex.Patterns` before the arguments.
+    at run time: they check their arguments themselves.
     """
 
     id: str
@@ -34,7 +33,6 @@ class Overload:
     member: bool = False
     cost: Cost = unit
     guarded: bool = True
-    metered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

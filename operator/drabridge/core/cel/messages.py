@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from drabridge.core.cel import times
+from drabridge.core.cel import times, work
 from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, NativeMap, text, type_name
 from drabridge.core.cel.values import CelError, Duration, Optional, Timestamp, Uint
 
@@ -112,14 +112,17 @@ def _json(value: Any) -> Any:
         case int():
             return float(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
         case bytes():
+            work.spend(len(value) // 4)
             return base64.b64encode(value).decode()
         case Timestamp():
             return times.timestamp_text(value)
         case Duration():
             return times.duration_text(value)
         case list() | tuple():
+            work.spend(len(value) * work.COMPARISON)
             return [_json(element) for element in value]
         case dict():
+            work.spend(len(value) * work.WRITING)
             return NativeMap((_KEY(key), _json(element)) for key, element in value.items())
         case _:
             raise CelError(inconvertible(value, "*structpb.Value"))

@@ -7,9 +7,10 @@ error is taken for "different") follows cel-go, since Kubernetes' users see its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from drabridge.core.cel import work
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Stopped, Timestamp, TypeValue, Uint
 
@@ -169,25 +170,37 @@ def _numbers_equal(a: float, b: Any) -> bool:
 
 
 def _lists_equal(a: Any, b: Any) -> bool:
-    return len(a) == len(b) and all(_not_different(x, y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and _all_equal(zip(a, b, strict=True))
 
 
 def _maps_equal(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
-    if len(a) != len(b):
-        return False
-    for key, value in a.items():
-        other = find(b, key)
-        if not other.present or not _not_different(value, other.value):
-            return False
-    return True
+    return len(a) == len(b) and _all_equal((Optional(True, value), find(b, key)) for key, value in a.items())
+
+
+def _all_equal(pairs: Iterable[tuple[Any, Any]]) -> bool:
+    compared = 0
+    try:
+        for x, y in pairs:
+            compared += 1
+            if not _not_different(x, y):
+                return False
+        return True
+    finally:
+        work.spend(compared * work.COMPARISON)
 
 
 def _not_different(a: Any, b: Any) -> bool:
     # Inside of containers an error of the comparison counts as "the same" upstream.
+    if a.__class__ is str or a.__class__ is bytes:
+        work.spend(len(a) // _COMPARED_AT_ONCE)
     try:
         return equal(a, b)
     except CelError:
         return True
+
+
+_COMPARED_AT_ONCE: Final = 64
+"""Characters of a text that are compared within a step."""
 
 
 def _optionals_equal(a: Optional, b: Optional) -> bool:
@@ -296,11 +309,6 @@ def _without(symbol: str, a: Any) -> CelError:
 def add(a: Any, b: Any) -> Any:
     """CEL's `a + b`."""
     cls = a.__class__
-    if cls is GrowingList:
-        if not isinstance(b, list | tuple):
-            raise CelError(NO_OVERLOAD)
-        a.extend(b)
-        return a
     if isinstance(a, list | tuple):
         if not isinstance(b, list | tuple):
             raise CelError(NO_OVERLOAD)
@@ -322,12 +330,18 @@ _ADDABLE: Final = frozenset({int, Uint, float, str, bytes})
 
 
 def _concatenate(a: Any, b: Any) -> Any:
-    if not a:
-        return b
-    if not b:
+    grows = a.__class__ is GrowingList
+    if len(b) > 1 or not grows:  # what loops make element by element is paid for
+        if not a and not grows:
+            return b
+        if not b:
+            return a
+        if len(a) + len(b) > LONGEST_LIST:
+            raise CelError(f"list of more than {LONGEST_LIST} elements")
+        work.spend(len(b) if grows else len(a) + len(b))
+    if grows:
+        a.extend(b)
         return a
-    if len(a) + len(b) > LONGEST_LIST:
-        raise CelError(f"list of more than {LONGEST_LIST} elements")
     return [*a, *b]
 
 
@@ -467,6 +481,8 @@ def contained(element: Any, container: Any) -> bool:
     if isinstance(container, dict):
         return key_present(container, element)
     if isinstance(container, list | tuple):
+        if element.__class__ is str or element.__class__ is bytes:
+            work.spend(len(container) * len(element) // _COMPARED_AT_ONCE)
         return any(_same(element, other) for other in container)
     raise CelError(NO_OVERLOAD)
 
@@ -598,8 +614,10 @@ def text(value: Any) -> str:
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list | tuple):
+        work.spend(len(value) * work.WRITING)
         return f"[{', '.join(map(text, value))}]"
     if isinstance(value, dict):
+        work.spend(len(value) * work.WRITING)
         return f"{{{', '.join(f'{text(k)}: {text(v)}' for k, v in value.items())}}}"
     if isinstance(value, TypeValue):
         return value.name

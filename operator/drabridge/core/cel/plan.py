@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.declarations import unit
-from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.values import NONE, CelError, Optional, Stopped, Uint
 
@@ -31,7 +30,7 @@ UNKNOWN: Final = object()
 class Frame:
     """The state of one evaluation."""
 
-    __slots__ = ("cost", "device", "interrupt", "limit", "patterns", "rounds", "variables")
+    __slots__ = ("cost", "device", "interrupt", "limit", "rounds", "variables")
 
     def __init__(self, device: Any, variables: int, limit: int, interrupt: Callable[[], bool] | None) -> None:
         self.device = device
@@ -39,7 +38,6 @@ class Frame:
         self.cost = 0
         self.limit = limit
         self.rounds = 0
-        self.patterns = Patterns()
         self.interrupt = interrupt
 
     def charge(self, units: int) -> None:
@@ -278,8 +276,6 @@ class Invocation:
     """The result, if the arguments are constants and it is a small value or an error."""
     certain: bool = True
     """Whether the result is of the static type for sure; see `certain`."""
-    metered: bool = False
-    """Whether `call` gets the evaluation's patterns before the arguments."""
 
     def evaluate(self, frame: Frame) -> Any:
         """Evaluate the arguments and call the function."""
@@ -297,17 +293,13 @@ class Invocation:
                 result = self.known
             else:
                 try:
-                    result = self.run(frame.patterns, values)
+                    result = self.call(*values)
                 except CelError as error:
                     result = error
         frame.cost += 1 if self.price is unit else self.price(*values, result)
         if frame.cost > frame.limit:
             raise Stopped(LIMIT_EXCEEDED)
         return result
-
-    def run(self, patterns: Patterns, values: list[Any]) -> Any:
-        """Call the function. Raises CelError."""
-        return self.call(patterns, *values) if self.metered else self.call(*values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,6 +624,7 @@ class Plan:
 
     def evaluate(self, device: Any, limit: int, interrupt: Callable[[], bool] | None) -> tuple[Any, int]:
         """Return the result (a CelError for a failure) and the cost. Raises Halted if the evaluation was stopped."""
+        work.begin()
         frame = Frame(device, self.variables, limit, interrupt)
         try:
             return self.root.evaluate(frame), frame.cost

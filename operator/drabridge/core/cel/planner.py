@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from drabridge.core.cel import ast, cost, operators
+from drabridge.core.cel import ast, cost, operators, regex
 from drabridge.core.cel.checker import Checked
 from drabridge.core.cel.declarations import Cost, Overload
 from drabridge.core.cel.environment import Environment
@@ -36,7 +36,6 @@ from drabridge.core.cel.plan import (
     certain,
     checked_key,
 )
-from drabridge.core.cel.regex import InvalidRegex, Pattern, Patterns, TooLaborious
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
@@ -57,19 +56,18 @@ class InstantiationError(Exception):
     """A constant part of the expression that cannot be evaluated. Upstream finds out when it makes the program."""
 
 
-def plan(checked: Checked, environment: Environment, patterns: Patterns) -> Plan:
+def plan(checked: Checked, environment: Environment) -> Plan:
     """Plan an expression. Raises InstantiationError."""
-    planner = _Planner(checked, environment, patterns)
+    planner = _Planner(checked, environment)
     root = run(planner.plan(checked.root))
     return Plan(root, planner.variables)
 
 
 class _Planner:
-    def __init__(self, checked: Checked, environment: Environment, patterns: Patterns) -> None:
+    def __init__(self, checked: Checked, environment: Environment) -> None:
         self.variables = 0
         self._checked = checked
         self._environment = environment
-        self._patterns = patterns
         self._scopes: list[dict[str, int]] = []
 
     def _type(self, node: ast.Node) -> Type:
@@ -183,16 +181,16 @@ class _Planner:
         if only is not None:
             fitting = all(map(_fits_for_sure, only.arguments, args))
             call = only.call if fitting or not only.guarded else _guarded(node.function, (only,))
-            invocation = Invocation(call, _price(node.function, only), args, len(args) > 2, type_, metered=only.metered)
+            invocation = Invocation(call, _price(node.function, only), args, len(args) > 2, type_)
         else:
             function = self._environment.functions[node.function].function
             first = function.overloads[0]
             call = _guarded(node.function, function.overloads) if first.guarded else first.call
             early = first.guarded or len(args) > 2
-            invocation = Invocation(call, function.undecided, args, early, type_, metered=first.metered)
+            invocation = Invocation(call, function.undecided, args, early, type_)
         open_ = any(map(_is_open, (overload.result for overload in overloads)))
         certain_ = not open_ or all(certain(arg) and not _is_open(arg.type) for arg in args)
-        invocation = replace(invocation, known=_known(invocation, self._patterns), certain=certain_)
+        invocation = replace(invocation, known=_known(invocation), certain=certain_)
         if node.function in CONVERSIONS and len(args) == 1 and isinstance(args[0], Constant):
             return self._folded(invocation)
         return invocation
@@ -202,12 +200,12 @@ class _Planner:
         function = self._environment.functions[node.function].function
         pattern = args[1].value if isinstance(args[1], Constant) else ""
         try:
-            compiled = self._patterns.compile(pattern)
-        except (InvalidRegex, TooLaborious) as error:
+            compiled = regex.pattern(pattern)
+        except regex.InvalidRegex as error:
             raise InstantiationError(str(error)) from None
         overload = next(o for o in function.overloads if len(o.arguments) == len(args))
         price = function.undecided if only is None else only.cost
-        return Invocation(_on_text(overload.call, compiled), price, args, True, self._type(node), metered=True)
+        return Invocation(_on_text(overload.call, compiled), price, args, True, self._type(node))
 
     def _folded(self, invocation: Invocation) -> Constant:
         try:
@@ -324,37 +322,35 @@ def _is_open(type_: Type) -> bool:
 
 def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     """Make a function that takes the first overload whose arguments fit."""
-    given = 1 if overloads[0].metered else 0
 
-    def call(*everything: Any) -> Any:
-        arguments = everything[given:]
+    def call(*arguments: Any) -> Any:
         for overload in overloads:
             if len(overload.arguments) == len(arguments) and all(map(operators.fits, overload.arguments, arguments)):
-                return overload.call(*everything)
+                return overload.call(*arguments)
         raise operators.no_such_overload(name, *arguments)
 
     return call
 
 
-def _on_text(function: Callable[..., Any], compiled: Pattern) -> Callable[..., Any]:
+def _on_text(function: Callable[..., Any], compiled: regex.Pattern) -> Callable[..., Any]:
     """Make a function of a text, this pattern and perhaps a count; the text may be something else at run time."""
 
-    def call(patterns: Patterns, text: Any, _: str, *count: Any) -> Any:
+    def call(text: Any, _: str, *count: Any) -> Any:
         if not isinstance(text, str) or any(number.__class__ is not int for number in count):
             raise CelError(operators.NO_OVERLOAD)
-        return function(patterns, text, compiled, *count)
+        return function(text, compiled, *count)
 
     return call
 
 
-def _known(invocation: Invocation, patterns: Patterns) -> Any:
+def _known(invocation: Invocation) -> Any:
     """Call a function whose arguments are constants, if neither they nor its result can be large."""
     values = [arg.value for arg in invocation.args if isinstance(arg, Constant)]
     small = all(value.__class__ in _SET_MEMBERS or isinstance(value, Opaque) for value in values)
     if not values or len(values) < len(invocation.args) or not small or invocation.type.name in _LARGE:
         return UNKNOWN
     try:
-        return invocation.run(patterns, values)
+        return invocation.call(*values)
     except CelError as error:
         return error
 

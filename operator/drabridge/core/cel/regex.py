@@ -6,7 +6,7 @@ that nest too deeply.
 
 RE2 takes linear time, but the factor is the size of the pattern's program, which counted repetition makes large, while
 upstream charges by the length of the pattern. So what one compilation or one evaluation does by regular expressions is
-counted, and bounded: see Patterns.
+counted, and bounded: see `work`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from typing import Any, Final
 
 import re2
 
-from drabridge.core.cel.values import CelError
-
-STEPS: Final = 100_000_000
-"""What regular expressions may take in one compilation or one evaluation. A step is 5 ns at worst."""
+from drabridge.core.cel.work import prepared, spend
 
 _STEPS_PER_CHARACTER: Final = 64
 """Besides one for each instruction: texts that RE2 has seen before need less, and none needs more."""
 
+_STEPS_PER_MATCH: Final = 400
 _STEPS_TO_COMPILE: Final = 10_000
 _STEPS_PER_SIGN: Final = 200
 _STEPS_PER_INSTRUCTION: Final = 80
@@ -51,13 +49,6 @@ class InvalidRegex(ValueError):
         self.too_large = fault == _TOO_LARGE
 
 
-class TooLaborious(CelError):
-    """More work by regular expressions than one evaluation may do."""
-
-    def __init__(self) -> None:
-        super().__init__("regular expressions are too large or too many for their texts")
-
-
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """A compiled pattern. `instructions` is the size of RE2's program."""
@@ -65,22 +56,22 @@ class Pattern:
     instructions: int
     _search: Callable[[bytes, int], tuple[int, int] | None]
 
-    def matches(self, text: str, patterns: Patterns) -> bool:
-        """Whether the pattern matches somewhere in the text. Raises TooLaborious."""
-        return self._search(self._subject(text, patterns), 0) is not None
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text. Raises Overworked."""
+        return self._search(self._subject(text), 0) is not None
 
-    def find(self, text: str, patterns: Patterns) -> str:
-        """The leftmost match; empty if there is none. Raises TooLaborious."""
-        subject = self._subject(text, patterns)
+    def find(self, text: str) -> str:
+        """The leftmost match; empty if there is none. Raises Overworked."""
+        subject = self._subject(text)
         span = self._search(subject, 0)
         return "" if span is None else _decoded(subject[span[0] : span[1]])
 
-    def find_all(self, text: str, patterns: Patterns, limit: int = -1) -> list[str]:
-        """The matches that do not overlap, `limit` at most; all of them if that is negative. Raises TooLaborious.
+    def find_all(self, text: str, limit: int = -1) -> list[str]:
+        """The matches that do not overlap, `limit` at most; all of them if that is negative. Raises Overworked.
 
         As in Go, an empty match right behind another match does not count.
         """
-        subject = self._subject(text, patterns)
+        subject = self._subject(text)
         found: list[str] = []
         at, previous = 0, -1
         while at <= len(subject) and (limit < 0 or len(found) < limit):
@@ -88,52 +79,40 @@ class Pattern:
             if span is None:
                 break
             start, end = span
+            spend(_STEPS_PER_MATCH)
             if end > start or start != previous:
                 found.append(_decoded(subject[start:end]))
             at, previous = (end if end > at else at + 1), end
         return found
 
-    def _subject(self, text: str, patterns: Patterns) -> bytes:
+    def _subject(self, text: str) -> bytes:
         subject = _clean(text).encode()
-        patterns.spend((len(subject) + 1) * (self.instructions + _STEPS_PER_CHARACTER))
+        spend((len(subject) + 1) * (self.instructions + _STEPS_PER_CHARACTER))
         return subject
 
 
-class Patterns:
-    """The patterns of one compilation or one evaluation, and what they may still do there."""
+def pattern(source: str) -> Pattern:
+    """Compile a pattern within an evaluation, or give it once more. Raises InvalidRegex with Go's text, and Overworked.
 
-    __slots__ = ("_compiled", "_left")
-
-    def __init__(self, steps: int = STEPS) -> None:
-        self._left = steps
-        self._compiled: dict[str, Pattern | InvalidRegex] = {}
-
-    def spend(self, steps: int) -> None:
-        """Count work. Raises TooLaborious if it is too much."""
-        self._left -= steps
-        if self._left < 0:
-            raise TooLaborious
-
-    def compile(self, pattern: str) -> Pattern:
-        """Compile a pattern, or give it once more. Raises InvalidRegex with Go's text, and TooLaborious.
-
-        What is counted does not depend on what other evaluations have compiled before.
-        """
-        known = self._compiled.get(pattern)
-        if known is None:
-            self.spend(_STEPS_TO_COMPILE + _STEPS_PER_SIGN * len(pattern))
-            try:
-                known = compile_regex(pattern)
-                self.spend(_STEPS_PER_INSTRUCTION * known.instructions)
-            except InvalidRegex as error:
-                known = error
-                self.spend(_STEPS_IN_VAIN if error.too_large else 0)
-            if len(self._compiled) >= _CACHE:
-                self._compiled.clear()
-            self._compiled[pattern] = known
-        if isinstance(known, InvalidRegex):
-            raise known
-        return known
+    What is counted does not depend on what other evaluations have compiled before.
+    """
+    kept = prepared()
+    known = kept.get(source)
+    if known is None:
+        spend(_STEPS_TO_COMPILE + _STEPS_PER_SIGN * len(source))
+        try:
+            known = compile_regex(source)
+            spend(_STEPS_PER_INSTRUCTION * known.instructions)
+        except InvalidRegex as error:
+            known = error
+            spend(_STEPS_IN_VAIN if error.too_large else 0)
+        if len(kept) >= _CACHE:
+            kept.clear()
+        kept[source] = known
+    if isinstance(known, InvalidRegex):
+        raise known
+    compiled: Pattern = known
+    return compiled
 
 
 @lru_cache(maxsize=_CACHE)

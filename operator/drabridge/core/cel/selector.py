@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.checker import check
 from drabridge.core.cel.compiler import Compiled, compile_plan
 from drabridge.core.cel.device import DeviceView
@@ -24,10 +24,9 @@ from drabridge.core.cel.environment import Environment, stored_expressions
 from drabridge.core.cel.parser import parse
 from drabridge.core.cel.plan import Halted, Plan
 from drabridge.core.cel.planner import InstantiationError, plan
-from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import BOOL, Type, wrapper_of
 from drabridge.core.cel.validation import validate
-from drabridge.core.cel.values import CelError, Optional
+from drabridge.core.cel.values import CelError, Optional, Stopped
 
 LONGEST_EXPRESSION: Final = 10 * 1024
 """CELSelectorExpressionMaxLength of resource.k8s.io, in characters. The API server's validation refuses more."""
@@ -86,6 +85,8 @@ class Selector:
                     return _MATCHES[result][units] if units < 1024 else Match(result, units)
             except Halted as halted:
                 raise SelectorError(str(halted), halted.cost) from None
+            except work.Overworked as overworked:
+                raise SelectorError(str(overworked), limit + 1) from None
             except Exception:  # noqa: S110 -- whatever it was, the plan finds out what there is to say
                 pass
         return self.walk(view, limit, interrupt)
@@ -126,17 +127,17 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
     known = stored_expressions() if environment is None else environment
     if len(expression) > LONGEST_EXPRESSION:
         raise CompileError(f"expression is longer than {LONGEST_EXPRESSION} characters")
+    work.begin()
     try:
         checked = check(parse(expression), known)
-        patterns = Patterns()
-        validate(checked, patterns)
+        validate(checked)
         type_ = checked.types[checked.root.id]
         if type_ not in (BOOL, _WRAPPED, known.attribute):
             raise CompileError(f"must evaluate to bool or the unknown type, not {type_}")
-        planned = plan(checked, known, patterns)
+        planned = plan(checked, known)
     except SourceError as error:
         raise CompileError(f"compilation failed: {error}") from None
-    except InstantiationError as error:
+    except (InstantiationError, Stopped) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
     except RecursionError:
         raise CompileError("expression nested too deeply") from None

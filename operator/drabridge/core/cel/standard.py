@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from drabridge.core.cel import conversions, cost, operators, times
+from drabridge.core.cel import conversions, cost, operators, regex, times
 from drabridge.core.cel.declarations import Cost, Function, Library, Overload, unit
-from drabridge.core.cel.regex import InvalidRegex, Pattern, Patterns
+from drabridge.core.cel.regex import InvalidRegex, Pattern
 from drabridge.core.cel.types import (
     BOOL,
     BYTES,
@@ -112,18 +112,18 @@ def _text_function(name: str, test: Callable[[str, str], bool], price: Cost) -> 
     return Function(name, (overload,))
 
 
-def matches(patterns: Patterns, text: Any, pattern: Any) -> bool:
+def matches(text: Any, pattern: Any) -> bool:
     """Say whether a pattern of RE2 is found in a text. Raises CelError for other types and broken patterns."""
     if not isinstance(text, str):
         if text.__class__ in (Timestamp, Duration):
             raise CelError(operators.NO_OVERLOAD)
         raise CelError(f"{operators.NO_OVERLOAD}: matches")
     if isinstance(pattern, Pattern):
-        return pattern.matches(text, patterns)
+        return pattern.matches(text)
     if not isinstance(pattern, str):
         raise CelError(operators.NO_OVERLOAD)
     try:
-        return patterns.compile(pattern).matches(text, patterns)
+        return regex.pattern(pattern).matches(text)
     except InvalidRegex as error:
         raise CelError(str(error)) from None
 
@@ -136,7 +136,6 @@ _MATCHES: Final = Overload(
     member=True,
     cost=cost.match,
     guarded=False,
-    metered=True,
 )
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from drabridge.core.cel import ast, conversions
+from drabridge.core.cel import ast, conversions, regex
 from drabridge.core.cel.checker import Checked
 from drabridge.core.cel.diagnostics import Issue, SourceError
 from drabridge.core.cel.library.formatting import FormatArgument, check_format
-from drabridge.core.cel.regex import InvalidRegex, Patterns
 from drabridge.core.cel.types import Type
 from drabridge.core.cel.unification import described, equivalent
 from drabridge.core.cel.values import CelError
@@ -21,10 +20,11 @@ from drabridge.core.cel.values import CelError
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "duration": conversions.to_duration,
     "timestamp": conversions.to_timestamp,
+    "matches": regex.pattern,
 }
 
 
-def validate(checked: Checked, patterns: Patterns) -> None:
+def validate(checked: Checked) -> None:
     """Check the literals of an expression. Raises SourceError with all that is wrong."""
     nodes = tuple(ast.walk(checked.root))
     exempt = _in_format_calls(nodes)
@@ -32,7 +32,7 @@ def validate(checked: Checked, patterns: Patterns) -> None:
     for node in nodes:
         match node:
             case ast.Call():
-                issues.extend(_unreadable(checked, node, patterns))
+                issues.extend(_unreadable(checked, node))
                 issues.extend(_misfit(checked, node))
             case ast.ListLiteral() if node.id not in exempt:
                 elements = ((element, i in node.optionals) for i, element in enumerate(node.elements))
@@ -44,13 +44,13 @@ def validate(checked: Checked, patterns: Patterns) -> None:
         raise SourceError(checked.parsed.source, issues)
 
 
-def _unreadable(checked: Checked, node: ast.Call, patterns: Patterns) -> Iterator[Issue]:
+def _unreadable(checked: Checked, node: ast.Call) -> Iterator[Issue]:
     """Look at the first argument if it is a literal.
 
     For matches() that is the pattern of `text.matches(pattern)` and the text of `matches(text, pattern)`; upstream does
     not tell them apart.
     """
-    read = patterns.compile if node.function == "matches" else _READERS.get(node.function)
+    read = _READERS.get(node.function)
     literal = node.args[0] if node.args else None
     if read is None or not isinstance(literal, ast.Literal):
         return
@@ -58,7 +58,7 @@ def _unreadable(checked: Checked, node: ast.Call, patterns: Patterns) -> Iterato
         return
     try:
         read(literal.value)
-    except (CelError, InvalidRegex):
+    except (CelError, regex.InvalidRegex):
         yield Issue(checked.parsed.offsets[literal.id], f"invalid {node.function} argument")
 
 

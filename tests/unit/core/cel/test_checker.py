@@ -8,7 +8,6 @@ from drabridge.core.cel.checker import check
 from drabridge.core.cel.diagnostics import SourceError
 from drabridge.core.cel.environment import new_expressions, stored_expressions
 from drabridge.core.cel.parser import parse
-from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.types import DYN, INT, STRING, Type, list_of, map_of, parameter, wrapper_of
 from drabridge.core.cel.unification import Bindings, described, equivalent
 from drabridge.core.cel.validation import validate
@@ -53,7 +52,7 @@ TYPES = {
 @pytest.mark.parametrize(("source", "type_"), TYPES.values(), ids=TYPES)
 def test_an_expression_has_the_type(source: str, type_: str) -> None:
     checked = check(parse(source), stored_expressions())
-    validate(checked, Patterns())
+    validate(checked)
     assert str(checked.types[checked.root.id]) == type_
 
 
@@ -115,7 +114,7 @@ WRONG = {
 @pytest.mark.parametrize(("source", "messages"), WRONG.values(), ids=WRONG)
 def test_an_expression_is_refused(source: str, messages: list[str]) -> None:
     with pytest.raises(SourceError) as refused:
-        validate(check(parse(source), stored_expressions()), Patterns())
+        validate(check(parse(source), stored_expressions()))
     text = str(refused.value)
     assert [message for message in messages if message not in text] == []
     assert text.count("ERROR:") == len(messages)

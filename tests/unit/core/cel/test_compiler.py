@@ -18,7 +18,6 @@ from drabridge.core.cel.environment import stored_expressions
 from drabridge.core.cel.parser import parse
 from drabridge.core.cel.plan import Halted
 from drabridge.core.cel.planner import plan
-from drabridge.core.cel.regex import Patterns
 from drabridge.core.cel.values import CelError
 
 VIEW = DeviceView.of(
@@ -98,7 +97,7 @@ VALUES = {
 
 def both(expression: str) -> tuple[Any, Any, bool]:
     """Return what the plan says, what the function says (None if it passes), and whether there is a function."""
-    planned = plan(check(parse(expression), stored_expressions()), stored_expressions(), Patterns())
+    planned = plan(check(parse(expression), stored_expressions()), stored_expressions())
     walked = planned.evaluate(VIEW.fields, cost.LIMIT, None)
     function = compile_plan(planned)
     if function is None:
@@ -130,7 +129,7 @@ def test_there_is_a_function(sentence: str) -> None:
 
 
 _ALLOWED = re.compile(
-    r"""(?: \s | \d+ | [cdnp] | [vtk]\d+ | [-+%<>=!()\[\],.:] | limit | interrupt | compiled
+    r"""(?: \s | \d+ | [cdn] | [vtk]\d+ | [-+%<>=!()\[\],.:] | limit | interrupt | compiled
     | def | return | if | else | or | for | in | is | not | break | True | False | None
     | len | str | int | bool | __class__ | present | value )""",
     re.VERBOSE,
@@ -148,7 +147,7 @@ def sources(monkeypatch: pytest.MonkeyPatch, expression: str) -> list[str]:
 
     with monkeypatch.context() as patch:
         patch.setattr(compiler, "compile", compile_, raising=False)
-        compile_plan(plan(check(parse(expression), stored_expressions()), stored_expressions(), Patterns()))
+        compile_plan(plan(check(parse(expression), stored_expressions()), stored_expressions()))
     return seen
 
 

@@ -20,7 +20,6 @@ def member(
     cost: Cost = unit,
     *,
     guarded: bool = True,
-    metered: bool = False,
 ) -> Overload:
     """An overload of that id which is called on its first argument."""
-    return Overload(name, arguments, result, call, member=True, cost=cost, guarded=guarded, metered=metered)
+    return Overload(name, arguments, result, call, member=True, cost=cost, guarded=guarded)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from drabridge.core.cel import conversions, operators
+from drabridge.core.cel import conversions, operators, work
 from drabridge.core.cel.library.costs import MAX_TEXT
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.types import Type
@@ -276,10 +276,12 @@ _VERBS: Final[dict[str, Callable[[Any, int | None], str]]] = {
 
 
 def _list(elements: Any) -> str:
+    work.spend(len(elements) * work.WRITING)
     return f"[{', '.join(map(_element, elements))}]"
 
 
 def _map(entries: dict[Any, Any]) -> str:
+    work.spend(len(entries) * work.WRITING)
     pairs = sorted(((_key(key), _element(value)) for key, value in entries.items()), key=lambda pair: pair[0])
     return f"{{{', '.join(f'{key}:{value}' for key, value in pairs)}}}"
 

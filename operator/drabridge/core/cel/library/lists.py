@@ -3,7 +3,7 @@
 from functools import cmp_to_key
 from typing import Any, Final
 
-from drabridge.core.cel import operators
+from drabridge.core.cel import operators, work
 from drabridge.core.cel.declarations import Function, Library, Overload
 from drabridge.core.cel.library.costs import allocate, allocate_result, compare_elements, size
 from drabridge.core.cel.library.declaring import function, member
@@ -52,6 +52,7 @@ def flatten(elements: Any, depth: int = 1) -> list[Any]:
         raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_name(elements)}.flatten()")
     if depth < 0:
         raise CelError("level must be non-negative")
+    work.spend(len(elements))
     flat: list[Any] = []
     for element in elements:
         if depth and isinstance(element, list | tuple):

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drabridge.core.cel import work
 from drabridge.core.cel.library import LIBRARIES
-from drabridge.core.cel.regex import InvalidRegex, Patterns, TooLaborious, compile_regex
+from drabridge.core.cel.regex import InvalidRegex, compile_regex, pattern
 from drabridge.core.cel.values import CelError
+from drabridge.core.cel.work import Overworked
 
 OVERLOADS = {o.id: o for library in LIBRARIES for f in library.functions for o in f.overloads}
 
@@ -83,14 +85,14 @@ MATCHES: dict[str, tuple[str, str, list[str]]] = {
 def test_matches(case: tuple[str, str, list[str]]) -> None:
     pattern, text, matches = case
     compiled = compile_regex(pattern)
-    assert compiled.find_all(text, Patterns()) == matches
-    assert compiled.find(text, Patterns()) == (matches[0] if matches else "")
-    assert compiled.matches(text, Patterns()) is bool(matches)
+    assert compiled.find_all(text) == matches
+    assert compiled.find(text) == (matches[0] if matches else "")
+    assert compiled.matches(text) is bool(matches)
 
 
 @pytest.mark.parametrize(("limit", "count"), [(-1, 3), (0, 0), (2, 2), (9, 3)])
 def test_the_number_of_matches_can_be_limited(limit: int, count: int) -> None:
-    assert compile_regex("a").find_all("aaa", Patterns(), limit) == ["a"] * count
+    assert compile_regex("a").find_all("aaa", limit) == ["a"] * count
 
 
 FAULTS: dict[str, str] = {
@@ -164,48 +166,49 @@ def test_hostile_patterns_are_refused(pattern: str, fault: str) -> None:
 
 
 def test_large_patterns_on_long_texts_are_too_much_work() -> None:
-    pattern, patterns = compile_regex(".{0,1000}x"), Patterns()
-    assert not pattern.matches("z" * 1000, patterns)
-    with pytest.raises(TooLaborious, match="too large or too many"):
-        pattern.matches("z" * 20_000, patterns)
+    work.begin()
+    large = compile_regex(".{0,1000}x")
+    assert not large.matches("z" * 1000)
+    with pytest.raises(Overworked):
+        large.matches("z" * 20_000)
 
 
-@pytest.mark.parametrize("pattern", [r"[a-z]{{{}}}", r"(.{{0,{}}}x)*", r"\pL{{{}}}", "({}"])
-def test_many_patterns_are_too_much_work(pattern: str) -> None:
-    patterns = Patterns()
+@pytest.mark.parametrize("source", [r"[a-z]{{{}}}", r"(.{{0,{}}}x)*", r"\\pL{{{}}}", "({}"])
+def test_many_patterns_are_too_much_work(source: str) -> None:
+    work.begin()
     for number in range(10_000):
         try:
-            patterns.compile(pattern.format(number % 1000) + "x" * (number // 1000))
+            pattern(source.format(number % 1000) + "x" * (number // 1000))
         except InvalidRegex:
             continue
-        except TooLaborious:
+        except Overworked:
             break
     else:
         pytest.fail("no end of it")
 
 
 def test_a_pattern_counts_once() -> None:
-    patterns = Patterns(30_000)
+    work.begin(30_000)
     for _ in range(100):
-        patterns.compile("a+")
+        pattern("a+")
         with pytest.raises(InvalidRegex):
-            patterns.compile("a++")
+            pattern("a++")
 
 
 def test_a_refused_pattern_is_an_evaluation_error() -> None:
     with pytest.raises(CelError) as error:
-        OVERLOADS["string_find_string"].call(Patterns(), "abc", "(")
+        OVERLOADS["string_find_string"].call("abc", "(")
     assert str(error.value) == "Illegal regex: error parsing regexp: missing closing ): `(`"
 
 
 def test_the_functions_of_the_library() -> None:
-    assert OVERLOADS["string_find_string"].call(Patterns(), "abc 123", "[0-9]+") == "123"
-    assert OVERLOADS["string_find_all_string"].call(Patterns(), "1a2", "[0-9]") == ["1", "2"]
-    assert OVERLOADS["string_find_all_string_int"].call(Patterns(), "1a2", "[0-9]", 1) == ["1"]
+    assert OVERLOADS["string_find_string"].call("abc 123", "[0-9]+") == "123"
+    assert OVERLOADS["string_find_all_string"].call("1a2", "[0-9]") == ["1", "2"]
+    assert OVERLOADS["string_find_all_string_int"].call("1a2", "[0-9]", 1) == ["1"]
 
 
 def test_text_that_is_no_utf_8_is_matched_all_the_same() -> None:
-    assert compile_regex("a\ud800").find("xa\udfff", Patterns()) == "a\ufffd"
+    assert compile_regex("a\ud800").find("xa\udfff") == "a\ufffd"
 
 
 TEXTS = st.text("ab\n.é*", max_size=8)
@@ -214,7 +217,7 @@ TEXTS = st.text("ab\n.é*", max_size=8)
 @given(TEXTS, TEXTS)
 def test_an_escaped_text_finds_itself(before: str, text: str) -> None:
     pattern = compile_regex("".join(f"\\x{{{ord(character):x}}}" for character in text))
-    assert pattern.find(before + text, Patterns()) == text
+    assert pattern.find(before + text) == text
 
 
 @given(st.text(r"ab|*+?()[]^$\d{2,}-.", max_size=10), TEXTS)
@@ -223,15 +226,15 @@ def test_any_text_is_a_pattern_or_is_refused(pattern: str, text: str) -> None:
         compiled = compile_regex(pattern)
     except InvalidRegex:
         return
-    found = compiled.find_all(text, Patterns())
-    assert bool(found) is compiled.matches(text, Patterns())
+    found = compiled.find_all(text)
+    assert bool(found) is compiled.matches(text)
     assert all(match in text for match in found)
 
 
 @given(st.text("ab|*+?().", max_size=8), TEXTS)
 def test_where_pythons_syntax_means_the_same_it_finds_the_same(pattern: str, text: str) -> None:
     try:
-        mine = compile_regex(pattern).matches(text, Patterns())
+        mine = compile_regex(pattern).matches(text)
         theirs = re.search(pattern, text) is not None
     except (InvalidRegex, re.error):
         return
