@@ -174,11 +174,13 @@ def _lists_equal(a: Any, b: Any) -> bool:
 
 
 def _maps_equal(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
-    return len(a) == len(b) and _all_equal((Optional(True, value), find(b, key)) for key, value in a.items())
+    if len(a) != len(b):
+        return False
+    return _all_equal(((Optional(True, value), find(b, key)) for key, value in a.items()), 5 * work.COMPARISON)
 
 
-def _all_equal(pairs: Iterable[tuple[Any, Any]]) -> bool:
-    compared = 0
+def _all_equal(pairs: Iterable[tuple[Any, Any]], steps: int = work.COMPARISON) -> bool:
+    compared = 1
     try:
         for x, y in pairs:
             compared += 1
@@ -186,7 +188,7 @@ def _all_equal(pairs: Iterable[tuple[Any, Any]]) -> bool:
                 return False
         return True
     finally:
-        work.spend(compared * work.COMPARISON)
+        work.spend(compared * steps)
 
 
 def _not_different(a: Any, b: Any) -> bool:
@@ -481,10 +483,21 @@ def contained(element: Any, container: Any) -> bool:
     if isinstance(container, dict):
         return key_present(container, element)
     if isinstance(container, list | tuple):
-        if element.__class__ is str or element.__class__ is bytes:
-            work.spend(len(container) * len(element) // _COMPARED_AT_ONCE)
-        return any(_same(element, other) for other in container)
+        return _among(element, container)
     raise CelError(NO_OVERLOAD)
+
+
+def _among(element: Any, container: Any) -> bool:
+    compared = 1
+    try:
+        for other in container:
+            compared += 1
+            if _same(element, other):
+                return True
+        return False
+    finally:
+        long = len(element) // _COMPARED_AT_ONCE if element.__class__ is str or element.__class__ is bytes else 0
+        work.spend(compared * (work.COMPARISON + long))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -528,6 +541,12 @@ def unhashable(key: Any) -> bool:
     return isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable)
 
 
+def _no_such_key(key: Any) -> CelError:
+    if key.__class__ is str:
+        work.spend(len(key) // 8)
+    return CelError(f"no such key: {text(key)}")
+
+
 def index(container: Any, key: Any) -> Any:
     """CEL's `container[key]` and `container.key`."""
     if isinstance(container, dict):
@@ -535,17 +554,17 @@ def index(container: Any, key: Any) -> Any:
             try:
                 return container[key]
             except KeyError:
-                raise CelError(f"no such key: {key}") from None
+                raise _no_such_key(key) from None
         found = find(container, key)
         if found.present:
             return found.value
-        raise CelError(f"no such key: {text(key)}")
+        raise _no_such_key(key)
     if isinstance(container, list | tuple):
         position = list_index(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelError(f"index out of bounds: {text(key)}")
-    raise CelError(f"no such key: {text(key)}")
+    raise _no_such_key(key)
 
 
 def index_if_present(container: Any, key: Any) -> Optional:

@@ -25,6 +25,9 @@ _STEPS_PER_CHARACTER: Final = 64
 """Besides one for each instruction: texts that RE2 has seen before need less, and none needs more."""
 
 _STEPS_PER_MATCH: Final = 400
+_CHARACTERS_PER_STEP: Final = 4
+"""Of the rest of a text that is searched once more."""
+
 _STEPS_TO_COMPILE: Final = 10_000
 _STEPS_PER_SIGN: Final = 200
 _STEPS_PER_INSTRUCTION: Final = 80
@@ -75,11 +78,11 @@ class Pattern:
         found: list[str] = []
         at, previous = 0, -1
         while at <= len(subject) and (limit < 0 or len(found) < limit):
+            spend(_STEPS_PER_MATCH + (len(subject) - at) // _CHARACTERS_PER_STEP)
             span = self._search(subject, at)
             if span is None:
                 break
             start, end = span
-            spend(_STEPS_PER_MATCH)
             if end > start or start != previous:
                 found.append(_decoded(subject[start:end]))
             at, previous = (end if end > at else at + 1), end

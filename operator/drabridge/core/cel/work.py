@@ -15,8 +15,8 @@ from drabridge.core.cel.values import Stopped
 STEPS: Final = 100_000_000
 """Steps of one compilation or one evaluation. A step is 5 ns at worst on the machine this was measured on."""
 
-COMPARISON: Final = 30
-"""Steps to look at one element of a list or map."""
+COMPARISON: Final = 60
+"""Steps to compare one element of a list, and to begin with a list."""
 
 WRITING: Final = 200
 """Steps to write one element of a list or map as text."""

@@ -219,6 +219,7 @@ def _fixed(value: Any, precision: int | None) -> str:
     places = _DEFAULT_PRECISION if precision is None else precision
     if places > _MAX_PRECISION:
         raise CelError(f"a precision of {places} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(places * _STEPS_PER_DIGIT)
     return f"{number or 0.0:,.{places}f}"  # zero loses its sign
 
 
@@ -227,6 +228,7 @@ def _scientific(value: Any, precision: int | None) -> str:
     width = _DEFAULT_PRECISION if precision is None else precision
     if width > _MAX_PRECISION:
         raise CelError(f"a width of {width} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(width)
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     mantissa, _, power = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")
@@ -273,6 +275,9 @@ _VERBS: Final[dict[str, Callable[[Any, int | None], str]]] = {
     "X": _upper_hex,
     "o": _octal,
 }
+
+
+_STEPS_PER_DIGIT: Final = 4
 
 
 def _list(elements: Any) -> str:

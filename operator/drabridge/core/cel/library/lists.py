@@ -52,7 +52,7 @@ def flatten(elements: Any, depth: int = 1) -> list[Any]:
         raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_name(elements)}.flatten()")
     if depth < 0:
         raise CelError("level must be non-negative")
-    work.spend(len(elements))
+    work.spend((len(elements) + 1) * work.COMPARISON)
     flat: list[Any] = []
     for element in elements:
         if depth and isinstance(element, list | tuple):
