@@ -119,7 +119,7 @@ def _json(value: Any) -> Any:
         case Duration():
             return times.duration_text(value)
         case list() | tuple():
-            work.spend((len(value) + 1) * work.COMPARISON)
+            work.spend((len(value) + 1) * 2 * work.COMPARISON)
             return [_json(element) for element in value]
         case dict():
             work.spend(len(value) * work.WRITING)
