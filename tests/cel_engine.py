@@ -45,6 +45,8 @@ def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) 
     except BadDevice as error:
         return Answer(None, str(error), "runtime")
     except SelectorError as error:
+        if error.__cause__ is not None:
+            raise error.__cause__ from None
         return Answer(None, str(error).removesuffix(HINT), "runtime", error.cost)
     return Answer(match.matched, cost=match.cost)
 

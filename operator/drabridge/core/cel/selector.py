@@ -102,6 +102,9 @@ class Selector:
             result, units = self._plan.evaluate(view.fields, limit, interrupt)
         except Halted as halted:
             raise SelectorError(str(halted), halted.cost) from None
+        except Exception as bug:
+            # A bug of ours must not end more than this evaluation: expressions come from anybody.
+            raise SelectorError(f"internal error: {bug.__class__.__name__}: {bug}", 0) from bug
         answer = result
         while answer.__class__ is Optional and answer.present:
             answer = answer.value

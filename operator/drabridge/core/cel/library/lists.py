@@ -21,7 +21,7 @@ from drabridge.core.cel.types import (
     list_of,
     parameter,
 )
-from drabridge.core.cel.values import CelError, Duration, Timestamp
+from drabridge.core.cel.values import CelError, Duration, Stopped, Timestamp
 
 COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 """Types that have an order, in upstream's order of overloads."""
@@ -50,7 +50,7 @@ def flatten(elements: Any, depth: int = 1) -> list[Any]:
     """
     if not isinstance(elements, list | tuple):
         raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_name(elements)}.flatten()")
-    if depth < 0:
+    if _depth(depth) < 0:
         raise CelError("level must be non-negative")
     work.spend((len(elements) + 1) * work.COMPARISON)
     flat: list[Any] = []
@@ -60,6 +60,15 @@ def flatten(elements: Any, depth: int = 1) -> list[Any]:
         else:
             flat.append(element)
     return flat
+
+
+def _depth(value: Any) -> int:
+    """The argument of flatten(), which upstream takes for an int without a look."""
+    if value.__class__ is not int:
+        go_type = "*types.Err" if isinstance(value, CelError) else operators.go_type(value)
+        raise Stopped(f"internal error: interface conversion: ref.Val is {go_type}, not types.Int")
+    depth: int = value
+    return depth
 
 
 def is_comparable(value: Any) -> bool:
@@ -143,7 +152,7 @@ def distinct(elements: Any) -> list[Any]:
 
 
 def _flatten_cost(elements: Any, *rest: Any) -> int:
-    depth = float(rest[0]) if len(rest) > 1 else 1.0
+    depth = float(_depth(rest[0])) if len(rest) > 1 else 1.0
     return allocate(size(elements) * (depth if depth >= 0 else 1.0))
 
 
