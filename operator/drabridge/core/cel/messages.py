@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from drabridge.core.cel import times, work
-from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, NativeMap, text, type_name
+from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, NativeMap, text, type_name, type_text
 from drabridge.core.cel.values import CelError, Duration, Optional, Timestamp, Uint
 
 Fields = Mapping[str, Any]
@@ -35,8 +35,7 @@ def build(name: str, fields: Fields) -> Any:
 def _field(name: str, field: str, convert: Converter, value: Any) -> Any:
     container = _CONTAINERS.get(f"{name}.{field}")
     if container is not None and not isinstance(value, container):
-        parameters = {"list": "(dyn)", "map": "(dyn, dyn)", "optional_type": "(dyn)"}.get(type_name(value), "")
-        raise CelError(f"unsupported field type for {name}.{field}: {type_name(value)}{parameters}")
+        raise CelError(f"unsupported field type for {name}.{field}: {type_text(value)}")
     try:
         return convert(value)
     except CelError as error:

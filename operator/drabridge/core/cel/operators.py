@@ -107,6 +107,12 @@ def type_name(value: Any) -> str:
     raise CelError(f"unsupported conversion to ref.Val: ({cls.__name__})")
 
 
+def type_text(value: Any) -> str:
+    """CEL's name of a value's type with its parameters, which cel-go does not know at run time."""
+    name = type_name(value)
+    return name + {"list": "(dyn)", "map": "(dyn, dyn)", "optional_type": "(dyn)"}.get(name, "")
+
+
 def go_type(value: Any) -> str:
     """Go's name of a value's type, which two of cel-go's messages show."""
     return value.go_type if isinstance(value, Opaque) else _GO_TYPES[type_name(value)]

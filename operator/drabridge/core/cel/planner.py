@@ -39,7 +39,7 @@ from drabridge.core.cel.plan import (
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
-from drabridge.core.cel.values import CelError, Opaque, Stopped, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Opaque, Optional, Stopped, TypeValue, Uint
 
 _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 """Functions whose second argument is a regular expression."""
@@ -332,10 +332,21 @@ def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     return call
 
 
+def _held(value: Any) -> Any:
+    while value.__class__ is Optional and value.present:
+        value = value.value
+    return value
+
+
 def _on_text(function: Callable[..., Any], compiled: regex.Pattern) -> Callable[..., Any]:
-    """Make a function of a text, this pattern and perhaps a count; the text may be something else at run time."""
+    """Make a function of a text, this pattern and perhaps a count; the text may be something else at run time.
+
+    Upstream looks at Go's value then, which for a type is its name, and for an optional what it holds.
+    """
 
     def call(text: Any, _: str, *count: Any) -> Any:
+        text = text.name if text.__class__ is TypeValue else _held(text)
+        count = tuple(map(_held, count))
         if not isinstance(text, str) or any(number.__class__ is not int for number in count):
             raise CelError(operators.NO_OVERLOAD)
         return function(text, compiled, *count)

@@ -43,14 +43,16 @@ def slice_of(elements: Any, start: int, end: int) -> list[Any]:
     return list(elements[start:end])
 
 
-def flatten(elements: Any, depth: int = 1) -> list[Any]:
+def flatten(elements: Any, *levels: int) -> list[Any]:
     """The elements, those of lists among them in their place, so many levels deep.
 
     Upstream calls it with anything. Raises CelError for what is no list, and for a negative depth.
     """
     if not isinstance(elements, list | tuple):
-        raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_name(elements)}.flatten()")
-    if _depth(depth) < 0:
+        arguments = "int" if levels else ""
+        raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_text(elements)}.flatten({arguments})")
+    depth = _depth(levels[0]) if levels else 1
+    if depth < 0:
         raise CelError("level must be non-negative")
     work.spend((len(elements) + 1) * work.COMPARISON)
     flat: list[Any] = []
