@@ -182,7 +182,7 @@ def _lists_equal(a: Any, b: Any) -> bool:
 def _maps_equal(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
     if len(a) != len(b):
         return False
-    return _all_equal(((Optional(True, value), find(b, key)) for key, value in a.items()), 5 * work.COMPARISON)
+    return _all_equal(((Optional(True, value), find(b, key)) for key, value in a.items()), 8 * work.COMPARISON)
 
 
 def _all_equal(pairs: Iterable[tuple[Any, Any]], steps: int = work.COMPARISON) -> bool:
