@@ -345,6 +345,8 @@ def _on_text(function: Callable[..., Any], compiled: regex.Pattern) -> Callable[
     """
 
     def call(text: Any, _: str, *count: Any) -> Any:
+        if text.__class__ is str and not count:
+            return function(text, compiled)
         text = text.name if text.__class__ is TypeValue else _held(text)
         count = tuple(map(_held, count))
         if not isinstance(text, str) or any(number.__class__ is not int for number in count):

@@ -114,12 +114,12 @@ def _text_function(name: str, test: Callable[[str, str], bool], price: Cost) -> 
 
 def matches(text: Any, pattern: Any) -> bool:
     """Say whether a pattern of RE2 is found in a text. Raises CelError for other types and broken patterns."""
+    if isinstance(pattern, Pattern):
+        return pattern.matches(text)
     if not isinstance(text, str):
         if text.__class__ in (Timestamp, Duration):
             raise CelError(operators.NO_OVERLOAD)
         raise CelError(f"{operators.NO_OVERLOAD}: matches")
-    if isinstance(pattern, Pattern):
-        return pattern.matches(text)
     if not isinstance(pattern, str):
         raise CelError(operators.NO_OVERLOAD)
     try:
