@@ -117,16 +117,16 @@ def answered(question: Question) -> tuple[Answer, float]:
     def too_late(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, too_late)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+    before = signal.signal(signal.SIGVTALRM, too_late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE_SECONDS)
     began = time.process_time()
     try:
         answer = ask(question)
     except TimeoutError:
-        answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s", "hang")
+        answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s of CPU time", "hang")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
     return answer, time.process_time() - began
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 Stage = Literal["compile", "runtime", "hang", "crash"]
-PATIENCE_SECONDS = 2
+PATIENCE_SECONDS = 5
 """Upstream has no bound on the digits of a Quantity: `quantity('1e999999999').add(1)` takes it minutes."""
 
 
