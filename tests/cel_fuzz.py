@@ -111,18 +111,22 @@ class Findings:
         }
 
 
+class TooLate(BaseException):
+    """Nothing between may take this for an error of its own."""
+
+
 def answered(question: Question) -> tuple[Answer, float]:
     """Ours, and the CPU seconds it took. No answer in time is an answer, too."""
 
     def too_late(*_: object) -> None:
-        raise TimeoutError
+        raise TooLate
 
     before = signal.signal(signal.SIGVTALRM, too_late)
     signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE_SECONDS)
     began = time.process_time()
     try:
         answer = ask(question)
-    except TimeoutError:
+    except TooLate:
         answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s of CPU time", "hang")
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
