@@ -88,8 +88,8 @@ func newAllocatorOracleCommand() *cobra.Command {
 			if err := options.chooseVariant(); err != nil {
 				return err
 			}
-			return answerLines(command, func(line json.RawMessage) allocatorAnswer {
-				return options.answer(command.Context(), line)
+			return answerRawLines(command, func(line []byte) (any, error) {
+				return options.answer(command.Context(), line), nil
 			})
 		},
 	}
