@@ -1,4 +1,4 @@
-"""The allocator oracle is upstream's own code, and the data files are its answers: the one must reproduce the others."""
+"""The allocator oracle is upstream's own code, the data files are its answers: the one must reproduce the others."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 Flavour = Literal["stable", "incubating", "experimental", "auto"]
-"""Upstream has three implementations. "auto" is the scheduler's choice: the oldest that knows all features asked for."""
+"""Upstream has three implementations. "auto" is the scheduler's choice: the oldest that knows all that is asked for."""
 
 TIMEOUT = "timeout"
 """The error of an answer that did not come in time."""
@@ -80,7 +80,7 @@ class Oracle:
 def bench(
     program: Path, timings: Iterable[Mapping[str, Any]], *, flavour: Flavour = "experimental"
 ) -> list[dict[str, Any]]:
-    """Let upstream time allocations: {name, scenario, nodes, rounds, timeoutMs} each; see allocatorTiming in allocator.go.
+    """Let upstream time allocations: {name, scenario, nodes, rounds, timeoutMs} each (allocatorTiming in allocator.go).
 
     Gives nanoseconds: {name, new, first, allocate, pass, rounds, steps, fits[, error]}.
     """
