@@ -85,6 +85,6 @@ def bench(
     Gives nanoseconds: {name, new, first, allocate, pass, rounds, steps, fits[, error]}.
     """
     lines = "".join(json.dumps(timing) + "\n" for timing in timings)
-    command = [program, "allocator-bench", f"--variant={flavour}"]
+    command = [str(program), "allocator-bench", f"--variant={flavour}"]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
