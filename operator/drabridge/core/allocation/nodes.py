@@ -42,6 +42,14 @@ class Node:
             frozenset(reader.strings(status.get("declaredFeatures"), "status.declaredFeatures")),
         )
 
+    def is_like(self, other: Node) -> bool:
+        """Whether an allocation cannot tell it from another one."""
+        return (
+            self.name == other.name
+            and self.labels == other.labels
+            and self.declared_features == other.declared_features
+        )
+
 
 class SelectorProblem(Exception):
     """A node selector that upstream cannot parse, with a text for users."""

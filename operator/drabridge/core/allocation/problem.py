@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from drabridge.core.allocation.amounts import Charge
 from drabridge.core.allocation.demand import MOST_RESULTS, Demand, Want
@@ -84,7 +85,7 @@ class Problem:
     """Goals by claim and request."""
     counters: Counters
     fatal: Fatal | None
-    known: dict[object, object] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Answers by what is in use."""
     _values: dict[tuple[int, int, int], Attribute | None | DerivedFailure] = field(default_factory=dict, repr=False)
 

@@ -11,6 +11,7 @@ from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided
 from drabridge.core.allocation.reading import parse_quantity, written
+from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
 from drabridge.core.allocation.techniques import STEP_BUDGET, Techniques
@@ -45,10 +46,7 @@ def answer(
             _state(scenario),
             Node.of(scenario["node"]),
             claims_of(scenario.get("claims") or ()),
-            features=features,
-            faults=faults,
-            techniques=techniques,
-            budget=budget,
+            Settings(features, faults, techniques, budget=budget),
         )
     except AllocationError as error:
         return {**found, "error": error.upstream}

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from drabridge.core.allocation.claims import DeviceClass
 from drabridge.core.allocation.kinds import Known
 from drabridge.core.allocation.persistent import Table
-from drabridge.core.allocation.pools import Layout, Pool
+from drabridge.core.allocation.pools import Pool
 from drabridge.core.allocation.reading import Raw
 from drabridge.core.allocation.shapes import Shape
 from drabridge.core.allocation.slices import PoolKey, Slice
@@ -28,7 +28,8 @@ class Findings:
     kinds: Known = field(default_factory=WeakValueDictionary)
     shapes: MutableMapping[Any, Shape] = field(default_factory=WeakValueDictionary)
     pools: MutableMapping[Any, Pool] = field(default_factory=WeakValueDictionary)
-    nodes: dict[Any, tuple[Any, Layout]] = field(default_factory=dict)
+    views: dict[Any, Any] = field(default_factory=dict)
+    demands: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

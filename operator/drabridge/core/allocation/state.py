@@ -39,7 +39,7 @@ class Holding(NamedTuple):
         return f"{name} (share {self.share})" if self.share else name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
     """What is in use of one pool, by device name. The values are the claims that hold it."""
 
@@ -112,6 +112,11 @@ class AllocatedState:
     def pool(self, key: PoolKey) -> PoolUse | None:
         """What is in use of a pool; None for nothing."""
         return self._pools.get(key)
+
+    def pools(self, keys: tuple[PoolKey, ...]) -> tuple[PoolUse | None, ...]:
+        """What is in use of several pools."""
+        get = self._pools.get
+        return tuple([get(key) for key in keys])
 
     def holdings(self, claim: str) -> tuple[Holding, ...] | None:
         """What a claim holds; None if it is not allocated."""
