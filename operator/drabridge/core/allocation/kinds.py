@@ -17,8 +17,7 @@ from drabridge.core.allocation.slices import Slice, counters
 from drabridge.core.cel.device import BadDevice, DeviceView
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSet:
+class ReadSet(NamedTuple):
     """The attributes that expressions and constraints can see: (domain, identifier) pairs, sorted. None: all of them.
 
     Devices may leave their driver's domain out. Identifiers with the domain EXACTLY stand for one spelling only.
