@@ -1,7 +1,7 @@
 """Allocate: the one question of this package.
 
-What was found out before is looked up: the pools of a node as long as its slices are the same, the verdicts on a shape of
-nodes for a kind of Pods, the answer for what is in use there. None of it changes an answer.
+What was found out before is looked up: the pools of a node as long as its slices are the same, the verdicts on a shape
+of nodes for a kind of Pods, the answer for what is in use there. None of it changes an answer.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ class Bounds:
         for index, name in enumerate(counters.names):
             names.setdefault(name, []).append(index)
         if len(names) > 1:
-            scalings.extend({index: 1 for index in indices} for indices in names.values())
+            scalings.extend(dict.fromkeys(indices, 1) for indices in names.values())
         found = []
         shared = self._stage.share_mask
         everything = (1 << len(self._problem.shape.class_of)) - 1

@@ -1,7 +1,7 @@
 """The filter pass: on which nodes of a cluster a Pod can get its devices.
 
-What a pass has found out holds for the next Pod of the kind, except on nodes where something changed in between: a slice,
-or what is in use of a pool. Snapshots and states say what that was.
+What a pass has found out holds for the next Pod of the kind, except on nodes where something changed in between: a
+slice, or what is in use of a pool. Snapshots and states say what that was.
 """
 
 from __future__ import annotations

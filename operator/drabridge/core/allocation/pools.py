@@ -230,7 +230,7 @@ def _unknown_counter(slice_: Slice, known: Mapping[str, Mapping[str, int]]) -> s
         for consumption in device["consumesCounters"]:
             counters = known.get(consumption.get("counterSet") or "")
             if counters is None:
-                return f"device {device.get('name')} consumes {consumption.get('counterSet')}, which is no counter set of it"
+                return f"device {device.get('name')} consumes {consumption.get('counterSet')}, no counter set of it"
             for counter in consumption.get("counters") or ():
                 if counter not in counters:
                     return f"device {device.get('name')} consumes counter {counter}, which its counter set has not"

@@ -87,7 +87,7 @@ class Problem:
     fatal: Fatal | None
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Answers by what is in use."""
-    _values: dict[tuple[int, int, int], Attribute | None | DerivedFailure] = field(default_factory=dict, repr=False)
+    _values: dict[tuple[int, int, int], Attribute | DerivedFailure | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def flat_goals(self) -> tuple[Goal, ...]:
@@ -270,7 +270,9 @@ def _at(index: int) -> Text:
 def _counters(shape: Shape) -> Counters:
     available: list[int] = []
     labels: list[str] = []
-    blocks, sets, set_blocks = [], [], []
+    blocks: list[range] = []
+    sets: list[range] = []
+    set_blocks: list[int] = []
     numbers: dict[tuple[int, str], tuple[int, Mapping[str, int]]] = {}
     for index, block in enumerate(shape.blocks):
         first = len(available)

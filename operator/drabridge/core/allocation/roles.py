@@ -1,9 +1,9 @@
 """Roles: devices that no request, constraint or counter of this search can tell apart.
 
-A role is coarser than a class of the shape: two kinds of devices that differ in an attribute play the same role if every
-request judges them alike. It is finer where something is in use. Exchanging two free devices of one role turns a solution
-into a solution, which is what symmetry and the memory of failures stand on; `docs/allocation.md` has the proof and the
-exceptions, all of which end here in roles of one device.
+A role is coarser than a class of the shape: two kinds of devices that differ in an attribute play the same role if
+every request judges them alike. It is finer where something is in use. Exchanging two free devices of one role turns a
+solution into a solution, which is what symmetry and the memory of failures stand on; `docs/allocation.md` has the proof
+and the exceptions, all of which end here in roles of one device.
 """
 
 from __future__ import annotations
@@ -45,11 +45,8 @@ class Roles:
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
-            values.odd
-            for goal in problem.flat_goals
-            for constraint in goal.want.constraints
-            if (values := self.values(goal, constraint))
-        )
+            self.values(goal, constraint).odd for goal in problem.flat_goals for constraint in goal.want.constraints
+        ) or any(amount < 0 for takes in problem.counters.takes for _, amount in takes)
         """Whether the order matters in which a constraint sees devices."""
         self.masks = self._masks()
 
@@ -117,10 +114,10 @@ class Roles:
     def _breaks_at(self, goal: Goal) -> int | None:
         """Say where the walk over a fixed list breaks a constraint: an index, -1 for nowhere, None if it depends."""
         want = goal.want
-        for other in self._problem.flat_goals:
-            if other.want.claim == want.claim and other.want.request is not want.request:
-                if other.want.index < want.index and not set(other.want.constraints).isdisjoint(want.constraints):
-                    return None
+        for other in self._problem.flat_goals[: want.index]:
+            is_earlier = other.want.claim == want.claim and other.want.request is not want.request
+            if is_earlier and not set(other.want.constraints).isdisjoint(want.constraints):
+                return None
         lists = self._problem.demand.features.list_type_attributes
         declared = self._problem.demand.claims[want.claim].constraints
         states: dict[int, Any] = {}

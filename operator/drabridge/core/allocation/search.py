@@ -177,10 +177,7 @@ class Search:
             if not stack:
                 return None
             frame = stack[-1]
-            if end is None:
-                end = self._descend(frame)
-            else:
-                end = self._return(frame, end)
+            end = self._descend(frame) if end is None else self._return(frame, end)
         return self._solution()
 
     def _solution(self) -> Solution:

@@ -96,9 +96,7 @@ def bitsets(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:
     return tuple([int(text, 2) for text in texts])
 
 
-def shape_of(
-    layout: Layout, node: Node, reads: ReadSet, kinds: Known, shapes: MutableMapping[Any, Shape]
-) -> Shape:
+def shape_of(layout: Layout, node: Node, reads: ReadSet, kinds: Known, shapes: MutableMapping[Any, Shape]) -> Shape:
     """Return the shape of a node's pools; equal ones are the same object as long as somebody holds it.
 
     Raises InvalidInput for devices that cannot be read.

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
+from drabridge.core.allocation.nodes import Node, on_node
 from drabridge.core.allocation.reading import Raw, Reader
 from drabridge.core.cel import semver
 from drabridge.core.cel.device import BadDevice, DeviceView
+from drabridge.core.cel.values import CelError
 from drabridge.core.errors import quoted
 
 PoolKey = tuple[str, str]
@@ -212,7 +213,7 @@ def _is_sound(value: Any) -> bool:
 def _is_version(text: str) -> bool:
     try:
         semver.parse(text)
-    except semver.CelError:
+    except CelError:
         return False
     return True
 
@@ -236,6 +237,3 @@ def _check_attribute(reader: Reader, path: str, attribute: Raw) -> None:
         for element in reader.sequence(value, f"{path}.{kind}") if single != kind else (value,):
             if element.__class__ is not expected[0]:
                 raise reader.invalid(f"{path}.{kind}", f"{quoted(element)} is not {expected[1]}", "correct the value")
-
-
-__all__ = ["CounterSet", "PoolKey", "SelectorProblem", "Slice", "check_version", "counters"]

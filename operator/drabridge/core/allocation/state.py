@@ -1,7 +1,7 @@
 """What is allocated: which devices, shares and amounts, by pool, and which claim holds them.
 
-Immutable: `commit` and `release` give a new state in time proportional to the claim. Everything in it can be rebuilt from
-the claims' status alone (`of_claims`).
+Immutable: `commit` and `release` give a new state in time proportional to the claim. Everything in it can be rebuilt
+from the claims' status alone (`of_claims`).
 """
 
 from __future__ import annotations

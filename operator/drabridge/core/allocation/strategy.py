@@ -1,6 +1,6 @@
 """Strategies: in which order the devices of a node are tried, and the nodes of a cluster.
 
-Upstream takes the first devices in its order. Pack and Spread are nothing but another order: what fits at all, and every
+Upstream takes the first devices in its order. Pack and Spread are nothing but another order: what fits at all, and each
 rule about it, stays the same.
 """
 
