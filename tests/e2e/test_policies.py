@@ -16,6 +16,7 @@ from upstream.api import MERGE_PATCH, Object, Refused, wait_for
 if TYPE_CHECKING:
     from e2e.conftest import Serve
 
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 NAME_ANNOTATION = "drabridge.io/extended-resource-name"
 
 
@@ -137,6 +138,24 @@ async def test_status_follows_the_spec(site: Site, serve: Serve) -> None:
 
 
 # --- numbers
+
+
+async def test_the_devices_of_the_class_are_counted_as_slices_and_selectors_change(ours: Site, serve: Serve) -> None:
+    gpu = await serve(nodes=2, devices=8)
+
+    async def total(want: int) -> None:
+        await ours.policy(gpu.policy, lambda seen: seen["devices"]["total"] == want, f"{want} devices in all")
+
+    await total(16)
+    await ours.api.call("DELETE", SLICES, query={"fieldSelector": f"spec.nodeName={gpu.nodes[0]}"})
+    await total(8)
+    path = f"{CLASSES}/{gpu.device_class}"
+    selectors = (await ours.api.call("GET", path))["spec"]["selectors"]
+    none = {"cel": {"expression": "device.allowMultipleAllocations"}}
+    await ours.api.call("PATCH", path, {"spec": {"selectors": [*selectors, none]}}, MERGE_PATCH)
+    await total(0)
+    await ours.api.call("PATCH", path, {"spec": {"selectors": selectors}}, MERGE_PATCH)
+    await total(8)
 
 
 def numbers(status: Object) -> tuple[int, int, int]:

@@ -231,7 +231,7 @@ async def test_kubectl_lists_what_matters(
         "conditions": [condition],
         "pods": 12,
         "claims": 11,
-        "devices": {"allocated": 24},
+        "devices": {"total": 64, "allocated": 24},
     }
     stored = await plane.api.call("PATCH", f"{POLICIES}/{name}/status", {"status": status}, content_type=MERGE_PATCH)
     assert stored["status"] == status
