@@ -52,7 +52,11 @@ class Node:
 
 
 class SelectorProblem(Exception):
-    """A node selector that upstream cannot parse, with a text for users."""
+    """A node selector that upstream cannot parse, with a text for users. `device` is whose it is: an index, or None."""
+
+    def __init__(self, problem: str, device: int | None = None) -> None:
+        super().__init__(problem)
+        self.device = device
 
 
 def matches(selector: Raw, node: Node) -> bool:

@@ -211,10 +211,11 @@ def _is_for(slice_: Slice, node: Node) -> bool:
     try:
         return slice_.is_for(node)
     except SelectorProblem as problem:
+        of_device = "" if problem.device is None else f"device {slice_.names()[problem.device]} in "
         raise InvalidInput(
             f"ResourceSlice {slice_.name}",
-            "spec.nodeSelector",
-            f"gather pool information: failed to perform node selection for slice {slice_.name}: {problem}",
+            "spec.nodeSelector" if problem.device is None else f"spec.devices[{problem.device}].nodeSelector",
+            f"gather pool information: failed to perform node selection for {of_device}slice {slice_.name}: {problem}",
             "its driver has to correct the selector",
         ) from None
 

@@ -144,6 +144,7 @@ class _Builder:
     def __init__(self, shape: Shape, demand: Demand) -> None:
         self._shape = shape
         self._demand = demand
+        self._broken = dict(shape.broken)
         self.goals: list[list[list[Goal]]] = []
 
     def run(self) -> None:
@@ -191,6 +192,10 @@ class _Builder:
                 charge = verdict.charged
                 ok |= here if verdict.barred is None else 0
             charges.append(charge)
+        for position, _ in shape.broken:
+            if verdicts[shape.class_of[position]].selected is None:
+                ok &= ~(1 << position)
+                errors |= 1 << position
         fixed = self._fixed(want, verdicts) if want.is_all else None
         need = want.ask.count if fixed is None else len(fixed)
         return Goal(want, need, ok, errors, fixed, verdicts, tuple(charges))
@@ -220,12 +225,19 @@ class _Builder:
                     raise self.failure(want, verdict.selected, place)
                 if verdict.selected is not None or shape.elsewhere >> place & 1:
                     continue
+                if place in self._broken:
+                    raise self.broken(want, self._broken[place])
                 if isinstance(verdict.charged, Failed):
                     raise self.failure(want, verdict.charged, place, alone=True)
                 if not isinstance(verdict.charged, Refused):
                     found.append(place)
             position += len(block.kinds)
         return tuple(found)
+
+    @staticmethod
+    def broken(want: Want, problem: str) -> Fatal:
+        text = (f"failed to parse node selector: {problem}",)
+        return Fatal(want.claim, want.ask.path, text, "the driver has to correct the device's node selector")
 
     @staticmethod
     def failure(want: Want, failed: Failed, position: int, *, alone: bool = False) -> Fatal:
@@ -235,6 +247,9 @@ class _Builder:
 def failure_at(problem: Problem, goal: Goal, position: int) -> Fatal:
     """Return the error of a device that cannot be judged."""
     verdict = goal.verdicts[problem.shape.class_of[position]]
+    broken = dict(problem.shape.broken).get(position)
+    if verdict.selected is None and broken is not None:
+        return _Builder.broken(goal.want, broken)
     failed = verdict.selected if isinstance(verdict.selected, Failed) else verdict.charged
     assert isinstance(failed, Failed)  # noqa: S101 -- its bit in `errors` says so
     return _Builder.failure(goal.want, failed, position)

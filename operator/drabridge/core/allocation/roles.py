@@ -188,6 +188,7 @@ class Roles:
     def _splitters(self) -> list[int]:
         stage = self._stage
         found = [self._problem.shape.elsewhere, stage.dedicated, stage.shared_in_use]
+        found.extend(1 << position for position, _ in self._problem.shape.broken)
         by_amounts: dict[Any, int] = {}
         for position, amounts in stage.in_use.items():
             key = tuple(sorted(amounts.items()))

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 from drabridge.core.allocation.kinds import DeviceKind, Known, ReadSet, kinds_of
 from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
 from drabridge.core.allocation.pools import Layout, Pool, PoolState
-from drabridge.core.allocation.slices import Slice
 from drabridge.core.allocation.verdicts import OPTIONAL_OPERATIONS
-from drabridge.core.errors import InvalidInput
 
 
 class Block(NamedTuple):
@@ -34,6 +32,8 @@ class Shape:
     blocks: tuple[Block, ...]
     elsewhere: int
     """Bitset of the devices that are for other nodes (perDeviceNodeSelection)."""
+    broken: tuple[tuple[int, str], ...]
+    """Devices whose own node selector cannot be parsed, and why."""
     declared: bool
     """The node declares DRAOptionalNodeOperations."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -102,17 +102,14 @@ def shape_of(layout: Layout, node: Node, reads: ReadSet, kinds: Known, shapes: M
     Raises InvalidInput for devices that cannot be read.
     """
     blocks = tuple([_block(pool, reads, kinds) for pool in layout.pools])
-    elsewhere, skips = 0, False
-    for pool in layout.pools:
-        for slice_ in pool.slices:
-            if slice_.per_device is True:
-                elsewhere = _elsewhere(layout, node)
-            skips = skips or bool(slice_.skips_operations)
+    slices = [slice_ for pool in layout.pools for slice_ in pool.slices]
+    elsewhere, broken = _elsewhere(layout, node) if any(slice_.per_device for slice_ in slices) else (0, ())
+    skips = any(slice_.skips_operations for slice_ in slices)
     declared = skips and OPTIONAL_OPERATIONS in node.declared_features
-    key = (blocks, elsewhere, declared)
+    key = (blocks, elsewhere, broken, declared)
     shape = shapes.get(key)
     if shape is None:
-        shape = shapes[key] = Shape(blocks, elsewhere, declared)
+        shape = shapes[key] = Shape(*key)
     return shape
 
 
@@ -126,27 +123,19 @@ def _block(pool: Pool, reads: ReadSet, known: Known) -> Block:
     return Block(pool.state, kinds, sets)
 
 
-def _elsewhere(layout: Layout, node: Node) -> int:
-    """Return the devices that are for other nodes. Raises InvalidInput for a node selector that is broken."""
+def _elsewhere(layout: Layout, node: Node) -> tuple[int, tuple[tuple[int, str], ...]]:
+    """Return the devices that are for other nodes, and those of which that cannot be told."""
     found = 0
+    broken = []
     for pool, offset in zip(layout.pools, layout.offsets, strict=True):
         position = offset
         for slice_ in pool.slices:
-            if slice_.per_device is True:
-                for index in range(len(slice_.devices)):
-                    if not _is_here(slice_, index, node):
-                        found |= 1 << (position + index)
+            for index, device in enumerate(slice_.devices if slice_.per_device is True else ()):
+                try:
+                    here = on_node(device, node) is True
+                except SelectorProblem as problem:
+                    here = True
+                    broken.append((position + index, str(problem)))
+                found |= 0 if here else 1 << (position + index)
             position += len(slice_.devices)
-    return found
-
-
-def _is_here(slice_: Slice, index: int, node: Node) -> bool:
-    try:
-        return on_node(slice_.devices[index], node) is True
-    except SelectorProblem as problem:
-        raise InvalidInput(
-            f"ResourceSlice {slice_.name}",
-            f"spec.devices[{index}].nodeSelector",
-            f"gather pool information: failed to perform node selection for slice {slice_.name}: {problem}",
-            "its driver has to correct the selector",
-        ) from None
+    return found, tuple(broken)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from drabridge.core.allocation.nodes import Node, on_node
+from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
 from drabridge.core.allocation.reading import Raw, Reader
 from drabridge.core.cel import semver
 from drabridge.core.cel.device import BadDevice, DeviceView
@@ -162,7 +162,13 @@ class Slice:
         place = on_node(self.spec, node)
         if place is not None:
             return place
-        return self.per_device is True and any(on_node(device, node) for device in self.devices)
+        return self.per_device is True and any(self._has_for(index, node) for index in range(len(self.devices)))
+
+    def _has_for(self, index: int, node: Node) -> bool | None:
+        try:
+            return on_node(self.devices[index], node)
+        except SelectorProblem as problem:
+            raise SelectorProblem(str(problem), index) from None
 
 
 def counters(raw: Raw, reader: Reader, path: str) -> dict[str, int]:
