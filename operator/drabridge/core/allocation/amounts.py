@@ -1,7 +1,8 @@
 """Capacities of devices, their request policies, and what a request consumes of them (consumable capacity).
 
-All arithmetic is exact: amounts are integers of thousand-millionths, which every quantity is a whole number of. Only the
-step of a range is counted in whole units or thousandths, as upstream does it in int64, with errors where that overflows.
+All arithmetic is exact: amounts are integers of thousand-millionths, which every quantity is a whole number of. Only
+the step of a range is counted in whole units or thousandths, as upstream does it in int64, with errors where that
+overflows.
 """
 
 from __future__ import annotations
@@ -171,7 +172,9 @@ class Arithmetic:
             self._check(capacity, amount)
         for capacity, amount in zip(owned, consumed, strict=True):
             if amount.nano > capacity.value.nano:
-                raise CapacityRefusal(f"{amount.quantity} of {capacity.name} is more than its {capacity.value.quantity}")
+                raise CapacityRefusal(
+                    f"{amount.quantity} of {capacity.name} is more than its {capacity.value.quantity}"
+                )
         return Charge(
             tuple(amount.nano for amount in consumed),
             tuple((capacity.name, str(amount.quantity)) for capacity, amount in zip(owned, consumed, strict=True)),

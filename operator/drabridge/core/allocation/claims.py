@@ -116,6 +116,10 @@ class Claim:
     constraints: tuple[Constraint | None, ...]
     """None for one of a type that nobody knows."""
     config: tuple[Raw, ...]
+    kind: str
+    """Equal for claims that ask for the same."""
+    allocation: Raw | None
+    """The AllocationResult that it has already."""
 
     @classmethod
     def of(cls, raw: Raw) -> Self:
@@ -136,6 +140,8 @@ class Claim:
             ),
             _constraints(devices, reader),
             tuple(reader.items(devices.get("config"), "spec.devices.config")),
+            repr((devices.get("requests"), devices.get("constraints"))),
+            reader.mapping(raw.get("status"), "status").get("allocation"),
         )
 
     @property

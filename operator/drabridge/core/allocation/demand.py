@@ -155,7 +155,7 @@ class _Compiler:
         self._count += 1
         return want
 
-    def _problem(self, ask: Ask) -> tuple[str, str, str] | None:  # noqa: PLR0911 -- a table, row by row
+    def _problem(self, ask: Ask) -> tuple[str, str, str] | None:
         """Return the text, the path below the (sub)request and the cure of what is wrong with it."""
         if ask.derived and not self._features.derived_attributes:
             return (

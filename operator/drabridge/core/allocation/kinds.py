@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from drabridge.core.allocation.amounts import Capacity, capacities
-from drabridge.core.allocation.nodes import Node, on_node
 from drabridge.core.allocation.reading import Raw
 from drabridge.core.allocation.slices import Slice, counters
 from drabridge.core.cel.device import BadDevice, DeviceView
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSet:
+class ReadSet(NamedTuple):
     """The attributes that expressions and constraints can see: (domain, identifier) pairs, sorted. None: all of them.
 
     Devices may leave their driver's domain out. Identifiers with the domain EXACTLY stand for one spelling only.
@@ -118,10 +116,6 @@ class DeviceKind:
     def has_binding_conditions(self) -> bool:
         """Whether somebody has to say first that it can be used."""
         return bool(self.raw.get("bindingConditions"))
-
-    def is_on(self, node: Node) -> bool:
-        """Whether it can be used on the node. Raises SelectorProblem."""
-        return self.slice.per_device is not True or on_node(self.raw, node) is True
 
     def attribute(self, name: str) -> Attribute | None:
         """Look an attribute up by a fully qualified name; the driver's domain may be left out on the device."""

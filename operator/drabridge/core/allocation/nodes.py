@@ -42,9 +42,21 @@ class Node:
             frozenset(reader.strings(status.get("declaredFeatures"), "status.declaredFeatures")),
         )
 
+    def is_like(self, other: Node) -> bool:
+        """Whether an allocation cannot tell it from another one."""
+        return (
+            self.name == other.name
+            and self.labels == other.labels
+            and self.declared_features == other.declared_features
+        )
+
 
 class SelectorProblem(Exception):
-    """A node selector that upstream cannot parse, with a text for users."""
+    """A node selector that upstream cannot parse, with a text for users. `device` is whose it is: an index, or None."""
+
+    def __init__(self, problem: str, device: int | None = None) -> None:
+        super().__init__(problem)
+        self.device = device
 
 
 def matches(selector: Raw, node: Node) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from drabridge.core.allocation.amounts import Charge
 from drabridge.core.allocation.demand import MOST_RESULTS, Demand, Want
@@ -38,12 +39,19 @@ class Goal:
     charges: tuple[Charge | None, ...]
     """By class: what it takes of the capacities."""
 
+    @cached_property
+    def fixed_mask(self) -> int:
+        """The devices of `fixed` as a bitset."""
+        return sum(1 << position for position in self.fixed or ())
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
     """The counters of a shape, numbered: `available` and the pool (block) of each; consumption by class."""
 
     available: tuple[int, ...]
+    names: tuple[str, ...]
+    """The counters' own names."""
     blocks: tuple[range, ...]
     """The counters of each block."""
     sets: tuple[range, ...]
@@ -77,9 +85,9 @@ class Problem:
     """Goals by claim and request."""
     counters: Counters
     fatal: Fatal | None
-    known: dict[object, object] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Answers by what is in use."""
-    _values: dict[tuple[int, int, int], Attribute | None | DerivedFailure] = field(default_factory=dict, repr=False)
+    _values: dict[tuple[int, int, int], Attribute | DerivedFailure | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def flat_goals(self) -> tuple[Goal, ...]:
@@ -136,6 +144,7 @@ class _Builder:
     def __init__(self, shape: Shape, demand: Demand) -> None:
         self._shape = shape
         self._demand = demand
+        self._broken = dict(shape.broken)
         self.goals: list[list[list[Goal]]] = []
 
     def run(self) -> None:
@@ -183,6 +192,10 @@ class _Builder:
                 charge = verdict.charged
                 ok |= here if verdict.barred is None else 0
             charges.append(charge)
+        for position, _ in shape.broken:
+            if verdicts[shape.class_of[position]].selected is None:
+                ok &= ~(1 << position)
+                errors |= 1 << position
         fixed = self._fixed(want, verdicts) if want.is_all else None
         need = want.ask.count if fixed is None else len(fixed)
         return Goal(want, need, ok, errors, fixed, verdicts, tuple(charges))
@@ -212,12 +225,19 @@ class _Builder:
                     raise self.failure(want, verdict.selected, place)
                 if verdict.selected is not None or shape.elsewhere >> place & 1:
                     continue
+                if place in self._broken:
+                    raise self.broken(want, self._broken[place])
                 if isinstance(verdict.charged, Failed):
                     raise self.failure(want, verdict.charged, place, alone=True)
                 if not isinstance(verdict.charged, Refused):
                     found.append(place)
             position += len(block.kinds)
         return tuple(found)
+
+    @staticmethod
+    def broken(want: Want, problem: str) -> Fatal:
+        text = (f"failed to parse node selector: {problem}",)
+        return Fatal(want.claim, want.ask.path, text, "the driver has to correct the device's node selector")
 
     @staticmethod
     def failure(want: Want, failed: Failed, position: int, *, alone: bool = False) -> Fatal:
@@ -227,6 +247,9 @@ class _Builder:
 def failure_at(problem: Problem, goal: Goal, position: int) -> Fatal:
     """Return the error of a device that cannot be judged."""
     verdict = goal.verdicts[problem.shape.class_of[position]]
+    broken = dict(problem.shape.broken).get(position)
+    if verdict.selected is None and broken is not None:
+        return _Builder.broken(goal.want, broken)
     failed = verdict.selected if isinstance(verdict.selected, Failed) else verdict.charged
     assert isinstance(failed, Failed)  # noqa: S101 -- its bit in `errors` says so
     return _Builder.failure(goal.want, failed, position)
@@ -261,7 +284,10 @@ def _at(index: int) -> Text:
 
 def _counters(shape: Shape) -> Counters:
     available: list[int] = []
-    blocks, sets, set_blocks = [], [], []
+    labels: list[str] = []
+    blocks: list[range] = []
+    sets: list[range] = []
+    set_blocks: list[int] = []
     numbers: dict[tuple[int, str], tuple[int, Mapping[str, int]]] = {}
     for index, block in enumerate(shape.blocks):
         first = len(available)
@@ -269,6 +295,7 @@ def _counters(shape: Shape) -> Counters:
             begin = len(available)
             numbers[index, name] = len(sets), {counter: begin + i for i, (counter, _) in enumerate(counters)}
             available.extend(value for _, value in counters)
+            labels.extend(counter for counter, _ in counters)
             sets.append(range(begin, len(available)))
             set_blocks.append(index)
         blocks.append(range(first, len(available)))
@@ -287,6 +314,7 @@ def _counters(shape: Shape) -> Counters:
         consumes.append(home >= 0)
     return Counters(
         tuple(available),
+        tuple(labels),
         tuple(blocks),
         tuple(sets),
         tuple(set_blocks),

@@ -1,4 +1,4 @@
-"""Raw objects of the API, read with an error that names object, path and cure where they are not what they should be."""
+"""Raw objects of the API, read with errors that name object, path and cure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drabridge.core.quantity import Quantity
 Raw = Mapping[str, Any]
 
 LARGEST_EXPONENT: Final = 4000
-"""Powers of ten up to which quantities are computed with: "1e2000000000" is a quantity, but no integer fits a memory."""
+"""Powers of ten up to which quantities are computed with: "1e2000000000" is a quantity, but fits no memory."""
 
 
 @dataclass(frozen=True, slots=True)

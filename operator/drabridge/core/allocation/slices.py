@@ -14,6 +14,7 @@ from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
 from drabridge.core.allocation.reading import Raw, Reader
 from drabridge.core.cel import semver
 from drabridge.core.cel.device import BadDevice, DeviceView
+from drabridge.core.cel.values import CelError
 from drabridge.core.errors import quoted
 
 PoolKey = tuple[str, str]
@@ -161,7 +162,13 @@ class Slice:
         place = on_node(self.spec, node)
         if place is not None:
             return place
-        return self.per_device is True and any(on_node(device, node) for device in self.devices)
+        return self.per_device is True and any(self._has_for(index, node) for index in range(len(self.devices)))
+
+    def _has_for(self, index: int, node: Node) -> bool | None:
+        try:
+            return on_node(self.devices[index], node)
+        except SelectorProblem as problem:
+            raise SelectorProblem(str(problem), index) from None
 
 
 def counters(raw: Raw, reader: Reader, path: str) -> dict[str, int]:
@@ -212,7 +219,7 @@ def _is_sound(value: Any) -> bool:
 def _is_version(text: str) -> bool:
     try:
         semver.parse(text)
-    except semver.CelError:
+    except CelError:
         return False
     return True
 
@@ -236,6 +243,3 @@ def _check_attribute(reader: Reader, path: str, attribute: Raw) -> None:
         for element in reader.sequence(value, f"{path}.{kind}") if single != kind else (value,):
             if element.__class__ is not expected[0]:
                 raise reader.invalid(f"{path}.{kind}", f"{quoted(element)} is not {expected[1]}", "correct the value")
-
-
-__all__ = ["CounterSet", "PoolKey", "SelectorProblem", "Slice", "check_version", "counters"]

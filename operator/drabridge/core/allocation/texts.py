@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol
 class ClaimAt(NamedTuple):
     """The label of a claim."""
 
-    index: int
+    claim: int
 
 
 class PoolAt(NamedTuple):
     """`driver/pool`."""
 
-    index: int
+    pool: int
 
 
 class DeviceAt(NamedTuple):
