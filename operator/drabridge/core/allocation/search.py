@@ -76,7 +76,14 @@ class _Guide:
         self.roles = Roles(problem, stage)
         self.bounds = Bounds(problem, stage, self.roles, search.turns, techniques)
         self.memory = (
-            Memory(problem, stage, self.roles, search.turns, too_large=self.bounds.too_large)
+            Memory(
+                problem,
+                stage,
+                self.roles,
+                search.turns,
+                too_large=self.bounds.too_large,
+                components=techniques.components,
+            )
             if techniques.memory
             else None
         )
