@@ -113,7 +113,7 @@ def problem_for(view: NodeView, demand: Demand, snapshot: Snapshot) -> Problem:
 def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: Interrupt | None = None) -> Answer:
     """Search, unless it is known how that ends. Raises Fatal."""
     if problem.fatal is not None:
-        raise problem.fatal
+        raise problem.fatal.fresh()
     key = use, settings.effort
     found = problem.known.get(key)
     if found is None:
@@ -123,7 +123,7 @@ def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: In
         if not (isinstance(found, Answer) and isinstance(found.end, OutOfBudget) and interrupt is not None):
             problem.known[key] = found
     if isinstance(found, Fatal):
-        raise found
+        raise found.fresh()
     return found
 
 
@@ -149,7 +149,7 @@ def _searched(problem: Problem, use: NodeUse, settings: Settings, interrupt: Int
     try:
         solution = search.run()
     except Fatal as error:
-        return error
+        return error.fresh()
     except OutOfBudget as end:
         return Answer(end, end.steps)
     return Answer(solution, search.steps)
