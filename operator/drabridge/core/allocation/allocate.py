@@ -7,7 +7,7 @@ of nodes for a kind of Pods, the answer for what is in use there. None of it cha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -15,6 +15,7 @@ from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand, demand_of
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
+from drabridge.core.allocation.preference import preferred
 from drabridge.core.allocation.problem import Problem, problem_of
 from drabridge.core.allocation.result import NewShareID, results
 from drabridge.core.allocation.search import OutOfBudget, Search, Solution
@@ -22,7 +23,7 @@ from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
 from drabridge.core.allocation.texts import Fatal, rendered
-from drabridge.core.allocation.use import NodeUse
+from drabridge.core.allocation.use import NodeUse, moved_use
 from drabridge.core.allocation.views import NodeView, view_of
 
 INVALID_POOLS: Final = "invalid resource pools were encountered"
@@ -112,17 +113,34 @@ def problem_for(view: NodeView, demand: Demand, snapshot: Snapshot) -> Problem:
 def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: Interrupt | None = None) -> Answer:
     """Search, unless it is known how that ends. Raises Fatal."""
     if problem.fatal is not None:
-        raise problem.fatal
-    key = (use, settings.effort)
+        raise problem.fatal.fresh()
+    key = use, settings.effort
     found = problem.known.get(key)
     if found is None:
-        found = _searched(problem, use, settings, interrupt)
+        found = _preferring(problem, use, settings, interrupt)
         if len(problem.known) >= _MOST_ANSWERS:
             problem.known.clear()
         if not (isinstance(found, Answer) and isinstance(found.end, OutOfBudget) and interrupt is not None):
             problem.known[key] = found
     if isinstance(found, Fatal):
-        raise found
+        raise found.fresh()
+    return found
+
+
+def _preferring(problem: Problem, use: NodeUse, settings: Settings, interrupt: Interrupt | None) -> Answer | Fatal:
+    """Search in the order of the strategy. Positions are the problem's own again in the answer."""
+    order = preferred(settings.strategy, problem, use)
+    if order is None:
+        return _searched(problem, use, settings, interrupt)
+    places = {place: position for position, place in enumerate(order)}
+    other = problem_of(problem.shape.reordered(order), problem.demand)
+    found = _searched(other, moved_use(use, places), settings, interrupt)
+    if isinstance(found, Fatal):
+        # Which device is to blame depends on the order, and its text has positions: upstream's order decides.
+        return _searched(problem, use, settings, interrupt)
+    if isinstance(found.end, Solution):
+        picks = tuple([replace(pick, position=order[pick.position]) for pick in found.end.picks])
+        return Answer(replace(found.end, picks=picks), found.steps)
     return found
 
 
@@ -131,7 +149,7 @@ def _searched(problem: Problem, use: NodeUse, settings: Settings, interrupt: Int
     try:
         solution = search.run()
     except Fatal as error:
-        return error
+        return error.fresh()
     except OutOfBudget as end:
         return Answer(end, end.steps)
     return Answer(solution, search.steps)

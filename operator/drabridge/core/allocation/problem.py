@@ -133,7 +133,7 @@ def problem_of(shape: Shape, demand: Demand) -> Problem:
     try:
         builder.run()
     except Fatal as error:
-        fatal = error
+        fatal = error.fresh()
     goals = tuple(tuple(tuple(request) for request in claim) for claim in builder.goals)
     return Problem(shape, demand, goals, _counters(shape), fatal)
 
@@ -159,7 +159,7 @@ class _Builder:
                 if len(wants) == len(request.asks):
                     total = self._check_total(index, number, total)
         if self._demand.stop is not None:
-            raise self._demand.stop.error
+            raise self._demand.stop.fresh()
 
     def _check_total(self, index: int, number: int, total: int) -> int:
         goals = self.goals[-1][-1]
@@ -204,7 +204,7 @@ class _Builder:
         """Walk the pools for allocationMode All; the first thing that is wrong ends the allocation."""
         shape = self._shape
         found = []
-        position = 0
+        first = 0
         for index, block in enumerate(shape.blocks):
             if block.state is not PoolState.USABLE:
                 state = "being updated" if block.state is PoolState.INCOMPLETE else "invalid"
@@ -219,7 +219,7 @@ class _Builder:
                     ),
                     "wait until the driver has published the pool",
                 )
-            for place in range(position, position + len(block.kinds)):
+            for place in shape.positions[first : first + len(block.kinds)]:
                 verdict = verdicts[shape.class_of[place]]
                 if isinstance(verdict.selected, Failed):
                     raise self.failure(want, verdict.selected, place)
@@ -231,8 +231,8 @@ class _Builder:
                     raise self.failure(want, verdict.charged, place, alone=True)
                 if not isinstance(verdict.charged, Refused):
                     found.append(place)
-            position += len(block.kinds)
-        return tuple(found)
+            first += len(block.kinds)
+        return tuple(sorted(found))
 
     @staticmethod
     def broken(want: Want, problem: str) -> Fatal:

@@ -48,6 +48,8 @@ class Roles:
             self.values(goal, constraint).odd for goal in problem.flat_goals for constraint in goal.want.constraints
         ) or any(amount < 0 for takes in problem.counters.takes for _, amount in takes)
         """Whether the order matters in which a constraint sees devices."""
+        self.splitters = self._splitters()
+        """Bitsets of devices that are told apart from others for what they are, whatever they look like."""
         self.masks = self._masks()
 
     def values(self, goal: Goal, constraint: int) -> Values:
@@ -150,7 +152,7 @@ class Roles:
             key = self._descriptor(class_)
             merged[key] = merged.get(key, 0) | mask
         masks = list(merged.values())
-        for splitter in self._splitters():
+        for splitter in self.splitters:
             masks = [part for mask in masks for part in (mask & splitter, mask & ~splitter) if part]
         return tuple(masks)
 
@@ -166,9 +168,9 @@ class Roles:
 
     def _judged(self, goal: Goal, class_: int) -> Any:
         verdict = goal.verdicts[class_]
-        standing = _standing(verdict)
-        if standing in _OUT:
-            return standing
+        judged = standing(verdict)
+        if judged in _OUT:
+            return judged
         charge = goal.charges[class_]
         values = tuple(
             [
@@ -177,7 +179,7 @@ class Roles:
                 if (goal.want.claim, constraint) not in self.vacuous
             ]
         )
-        return standing, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
+        return judged, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
 
     def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | str | None:
         try:
@@ -208,7 +210,7 @@ class Roles:
 _OUT: Final = frozenset({"n", "e", "f"})
 
 
-def _standing(verdict: Verdict) -> str:
+def standing(verdict: Verdict) -> str:
     """Return one letter: no, selector error, capacity error, barred (in lists of All only), ok."""
     if verdict.selected is not None:
         return "e" if isinstance(verdict.selected, Failed) else "n"

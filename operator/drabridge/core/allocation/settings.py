@@ -45,7 +45,7 @@ class Settings:
     @cached_property
     def effort(self) -> Hashable:
         """What decides which answer a search ends with."""
-        return _number(self.techniques), self.budget
+        return _number(self.techniques), self.budget, self.strategy
 
 
 DEFAULTS: Final = Settings()

@@ -6,7 +6,7 @@ devices that cannot be told apart are one class: they are of one kind, and draw 
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,15 +36,24 @@ class Shape:
     """Devices whose own node selector cannot be parsed, and why."""
     declared: bool
     """The node declares DRAOptionalNodeOperations."""
+    order: tuple[int, ...] | None = None
+    """Position -> place in the blocks, where another order than theirs is preferred; None for theirs."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What has been found out about the shape; it never changes."""
 
+    def reordered(self, order: tuple[int, ...]) -> Shape:
+        """Return the shape with its devices in another order. `order` gives the place of each position."""
+        places = {place: position for position, place in enumerate(order)}
+        broken = tuple(sorted((places[place], problem) for place, problem in self.broken))
+        return Shape(self.blocks, moved(self.elsewhere, places), broken, self.declared, order)
+
     @cached_property
-    def kinds(self) -> tuple[DeviceKind, ...]:
-        """The kind of the device at each position."""
-        if len(self.blocks) == 1:
-            return self.blocks[0].kinds
-        return tuple([kind for block in self.blocks for kind in block.kinds])
+    def positions(self) -> Sequence[int]:
+        """Place in the blocks -> position."""
+        if self.order is None:
+            return range(sum(len(block.kinds) for block in self.blocks))
+        places = {place: position for position, place in enumerate(self.order)}
+        return tuple([places[place] for place in range(len(self.order))])
 
     @cached_property
     def class_of(self) -> tuple[int, ...]:
@@ -74,7 +83,19 @@ class Shape:
                     key = (home if kind.raw.get("consumesCounters") else -1, kind)
                     number = cached[kind] = numbers.setdefault(key, len(numbers))
                 found.append(number)
+        if self.order is not None:
+            found = [found[place] for place in self.order]
         return tuple(found), tuple(numbers)
+
+
+def moved(bits: int, places: Mapping[int, int]) -> int:
+    """Move each bit to another place."""
+    found = 0
+    while bits:
+        bit = bits & -bits
+        bits ^= bit
+        found |= 1 << places[bit.bit_length() - 1]
+    return found
 
 
 def bitsets(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:

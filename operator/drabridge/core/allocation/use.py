@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from drabridge.core.allocation.kinds import DeviceKind, Known, ReadSet, kinds_of
 from drabridge.core.allocation.pools import Layout, Pool
+from drabridge.core.allocation.shapes import moved
 from drabridge.core.allocation.state import PoolUse
 
 Amounts = tuple[tuple[str, int], ...]
@@ -73,6 +74,12 @@ def _remote(pool: Pool, use: PoolUse, known: Known) -> tuple[DeviceKind, ...]:
             kinds = kinds_of(slice_, _NO_ATTRIBUTES, known)
             found.extend(kinds[i] for i in taken if kinds[i].raw.get("consumesCounters"))
     return tuple(found)
+
+
+def moved_use(use: NodeUse, places: Mapping[int, int]) -> NodeUse:
+    """Return the use of devices that stand in another order."""
+    amounts = tuple(sorted((places[position], amounts) for position, amounts in use.amounts))
+    return NodeUse(moved(use.dedicated, places), moved(use.shared, places), amounts, use.remote)
 
 
 def amounts_by_position(use: NodeUse) -> Mapping[int, Mapping[str, int]]:
