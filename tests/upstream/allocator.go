@@ -75,6 +75,8 @@ type allocatorOptions struct {
 	budget  time.Duration
 	timeout time.Duration
 	strict  bool
+	// keepCompiled makes NsFirst meaningless, and everything faster: a compiler takes milliseconds to make.
+	keepCompiled bool
 }
 
 // newAllocatorOracleCommand answers scenarios, one JSON object a line, by upstream's own allocator.
@@ -98,6 +100,7 @@ func newAllocatorOracleCommand() *cobra.Command {
 	flags.IntVar(&options.repeats, "repeats", 5, "how often each scenario is run")
 	flags.DurationVar(&options.budget, "budget", 2*time.Second, "no further repeats of a scenario after this time")
 	flags.DurationVar(&options.timeout, "timeout", 20*time.Second, "for one run of a scenario")
+	flags.BoolVar(&options.keepCompiled, "keep-compiled", false, "keep compiled selectors for later scenarios")
 	flags.BoolVar(&options.strict, "strict", true, "refuse unknown fields")
 	return command
 }
@@ -127,7 +130,7 @@ func (o allocatorOptions) answer(ctx context.Context, line []byte) allocatorAnsw
 		answer.Error = textOf(fmt.Errorf("bad scenario: %w", err))
 		return answer
 	}
-	cache := dracel.NewCache(1000, scenario.Features.cel())
+	cache := o.cache(scenario.Features)
 	var runs, news []time.Duration
 	var first allocatorRun
 	for began := time.Now(); len(runs) == 0 || len(runs) < o.repeats && time.Since(began) < o.budget; {
@@ -144,6 +147,20 @@ func (o allocatorOptions) answer(ctx context.Context, line []byte) allocatorAnsw
 	answer.NsFirst, answer.Ns, answer.NsNew = runs[0].Nanoseconds(), median(runs), median(news)
 	answer.Repeats = len(runs)
 	return answer
+}
+
+var celCaches = map[dracel.Features]*dracel.Cache{}
+
+func (o allocatorOptions) cache(features allocatorFeatures) *dracel.Cache {
+	if !o.keepCompiled {
+		return dracel.NewCache(1000, features.cel())
+	}
+	cache, ok := celCaches[features.cel()]
+	if !ok {
+		cache = dracel.NewCache(1000, features.cel())
+		celCaches[features.cel()] = cache
+	}
+	return cache
 }
 
 func (o allocatorOptions) parse(line []byte) (allocatorScenario, error) {

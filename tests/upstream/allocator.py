@@ -35,6 +35,7 @@ class Oracle:
             f"--variant={flavour}",
             f"--timeout={timeout}s",
             f"--repeats={repeats}",
+            "--keep-compiled",
         ]
         self._patience = timeout * repeats + GRACE_SECONDS
         self._start()
