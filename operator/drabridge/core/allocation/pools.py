@@ -226,6 +226,8 @@ def _unknown_counter(slice_: Slice, known: Mapping[str, Mapping[str, int]]) -> s
     if consuming is None:
         consuming = slice_.known["consuming"] = tuple(
             [i for i, device in enumerate(slice_.devices) if device.get("consumesCounters")]
+            if "consumesCounters" in slice_.fields
+            else ()
         )
     for index in consuming:
         device = slice_.devices[index]
