@@ -28,6 +28,9 @@ class Reader:
 
     def mapping(self, raw: Any, path: str) -> Raw:
         """Read an object; what is absent is an empty one."""
+        if raw.__class__ is dict:  # nearly always, and cheaper to find out
+            known: Raw = raw
+            return known
         if raw is None:
             return {}
         if not isinstance(raw, Mapping):
@@ -38,7 +41,7 @@ class Reader:
         """Read a list of objects; what is absent is an empty one."""
         values = self.sequence(raw, path)
         for index, value in enumerate(values):
-            if not isinstance(value, Mapping):
+            if value.__class__ is not dict and not isinstance(value, Mapping):
                 raise self.invalid(f"{path}[{index}]", f"is {quoted(value)}, not an object", "write a mapping")
         return values
 
@@ -46,7 +49,7 @@ class Reader:
         """Read a list; what is absent is an empty one."""
         if raw is None:
             return ()
-        if not isinstance(raw, list | tuple):
+        if not isinstance(raw, (list, tuple)):
             raise self.invalid(path, f"is {quoted(raw)}, not a list", "write a list")
         return raw
 
