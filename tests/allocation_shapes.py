@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 DRIVER = "gpu.example.com"
@@ -205,6 +206,7 @@ def _singles(count: int) -> list[Json]:
     return [request(f"r{i}") for i in range(count)]
 
 
+@cache
 def shapes() -> dict[str, Shape]:
     """The shapes by name."""
     one = [slice_of(plain(8))]
