@@ -18,6 +18,7 @@ from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undec
 from drabridge.core.allocation.preference import preferred
 from drabridge.core.allocation.problem import Problem, problem_of
 from drabridge.core.allocation.result import NewShareID, results
+from drabridge.core.allocation.schema import blamed
 from drabridge.core.allocation.search import OutOfBudget, Search, Solution
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
@@ -37,6 +38,9 @@ _MOST_PROBLEMS: Final = 64
 
 _MOST_ANSWERS: Final = 4096
 """Answers that are remembered of a shape and a kind of Pods, by what is in use."""
+
+UNFORESEEN: Final = (AttributeError, KeyError, TypeError, ValueError)
+"""What devices that no API server has validated may raise when they are read at last."""
 
 Interrupt = Callable[[], str | None]
 """Asked from time to time; ends the search by giving a cause."""
@@ -70,16 +74,19 @@ def allocate(
 
     Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
     """
-    demand = demand_for(snapshot, claims, settings)
-    view = view_of(snapshot, node, settings)
-    problem = problem_for(view, demand, snapshot)
     try:
-        answer = answer_for(problem, view.use(state, snapshot), settings, interrupt)
-    except Fatal as error:
-        raise failure(error, claims, view) from None
-    if isinstance(answer.end, Solution):
-        new_share = new_share or share_ids()
-        return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
+        demand = demand_for(snapshot, claims, settings)
+        view = view_of(snapshot, node, settings)
+        problem = problem_for(view, demand, snapshot)
+        try:
+            answer = answer_for(problem, view.use(state, snapshot), settings, interrupt)
+        except Fatal as error:
+            raise failure(error, claims, view) from None
+        if isinstance(answer.end, Solution):
+            new_share = new_share or share_ids()
+            return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
+    except UNFORESEEN as error:
+        raise blamed(snapshot.all_slices(), error) from error
     if answer.end is None:
         return Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
     return Undecided(answer.steps, answer.end.cause)

@@ -12,6 +12,7 @@ from typing import Final
 
 from drabridge.core.allocation.allocate import (
     INVALID_POOLS,
+    UNFORESEEN,
     Interrupt,
     answer_for,
     demand_for,
@@ -22,6 +23,7 @@ from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Undecided, Unfit
+from drabridge.core.allocation.schema import blamed
 from drabridge.core.allocation.search import Solution
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.slices import PoolKey
@@ -63,7 +65,10 @@ def fits(
         if len(passes) >= _MOST_PASSES:
             passes.clear()
         known = passes[key] = _Pass(snapshot, state, demand)
-    return known.run(nodes, claims, settings, interrupt)
+    try:
+        return known.run(nodes, claims, settings, interrupt)
+    except UNFORESEEN as error:
+        raise blamed(snapshot.all_slices(), error) from error
 
 
 class _Pass:

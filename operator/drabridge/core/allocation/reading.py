@@ -87,6 +87,19 @@ class Reader:
             raise self.invalid(path, str(error), "write a quantity such as 40Gi") from None
 
 
+def opened(kind: str, raw: Any) -> tuple[Reader, Raw, str, str]:
+    """Begin to read an object: return a reader for it, its spec or {}, its namespace and its name."""
+    reader = Reader(kind)
+    if not isinstance(raw, Mapping):
+        raise reader.invalid("", f"is {quoted(raw)}, not an object", "write an object")
+    whole: Raw = raw
+    metadata = reader.mapping(whole.get("metadata"), "metadata")
+    name = reader.text(metadata.get("name"), "metadata.name")
+    namespace = reader.text(metadata.get("namespace"), "metadata.namespace")
+    reader = Reader(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}")
+    return reader, reader.mapping(whole.get("spec"), "spec"), namespace, name
+
+
 def written(raw: Any) -> str:
     """Return a quantity's text; JSON may hold it as a number. Raises ValueError for anything else."""
     if isinstance(raw, str):

@@ -11,7 +11,7 @@ from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.allocation.reading import parse_quantity, written
-from drabridge.core.allocation.schema import SCENARIO, check
+from drabridge.core.allocation.schema import SCENARIO, Checker
 from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
@@ -37,7 +37,7 @@ def answer(
     """Answer a scenario: {id, results, error[, errorOnNodeOnly], allocateOneInvocations, variant}.
 
     Never raises for bad input: that is an error of the answer, as in upstream's program. `strict` refuses unknown
-    fields and reads everything. A search that ends at the budget answers with the error of `Undecided`.
+    fields. A search that ends at the budget answers with the error of `Undecided`.
     """
     id_ = scenario.get("id") if isinstance(scenario, Mapping) else None
     found: dict[str, Any] = {"id": id_ if isinstance(id_, str) else "", "results": None, "error": None}
@@ -45,8 +45,7 @@ def answer(
     try:
         if not isinstance(scenario, Mapping):
             raise _bad("", "is no object")
-        if strict:
-            check(scenario, SCENARIO)
+        Checker("scenario", strict).check(scenario, SCENARIO)
         outcome = _outcome(scenario, techniques, faults, strategy, budget)
     except AllocationError as error:
         found["error"] = error.upstream

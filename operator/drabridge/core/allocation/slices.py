@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
-from drabridge.core.allocation.reading import Raw, Reader
+from drabridge.core.allocation.reading import Raw, Reader, opened
 from drabridge.core.cel import semver
 from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.values import CelError
@@ -82,7 +82,7 @@ class Slice:
     @classmethod
     def of(cls, raw: Raw, order: int = 0) -> Self:
         """Read a ResourceSlice (resource.k8s.io/v1, as JSON). Raises InvalidInput."""
-        spec, metadata = raw.get("spec"), raw.get("metadata")
+        spec, metadata = (raw.get("spec"), raw.get("metadata")) if raw.__class__ is dict else (None, None)
         if spec.__class__ is not dict or metadata.__class__ is not dict or spec.get("pool").__class__ is not dict:
             return cls._read(raw, order)
         pool, devices = spec["pool"], spec.get("devices")
@@ -104,16 +104,13 @@ class Slice:
     @classmethod
     def _read(cls, raw: Raw, order: int) -> Self:
         """Read any slice, with an error for what is wrong. `of` has a shorter way for most of them."""
-        metadata = raw.get("metadata") or {}
-        name = metadata.get("name") or ""
-        reader = Reader(f"ResourceSlice {name}")
+        reader, spec, _, name = opened("ResourceSlice", raw)
         check_version(raw, reader)
-        spec = reader.mapping(raw.get("spec"), "spec")
         pool = reader.mapping(spec.get("pool"), "spec.pool")
         node_name = spec.get("nodeName")
         skips = spec.get("skipNodeOperations")
         return cls(
-            reader.text(name, "metadata.name"),
+            name,
             reader.text(spec.get("driver"), "spec.driver"),
             reader.text(pool.get("name"), "spec.pool.name"),
             reader.whole(pool.get("generation"), "spec.pool.generation"),
@@ -237,16 +234,14 @@ def _doubtful(devices: Sequence[Raw]) -> list[int]:
         attributes = device.get("attributes")
         if not attributes:
             continue
-        if attributes.__class__ is not dict:
-            found.append(index)
-            continue
-        for value in attributes.values():
-            if value.__class__ is dict and len(value) == 1:
+        try:
+            for value in attributes.values():
                 ((kind, content),) = value.items()
-                if content.__class__ is plain(kind) or (kind == "version" and _is_version(content)):
-                    continue
+                if content.__class__ is not plain(kind) and (kind != "version" or not _is_version(content)):
+                    found.append(index)
+                    break
+        except (AttributeError, TypeError, ValueError):  # no objects, or not of one field
             found.append(index)
-            break
     return found
 
 

@@ -55,14 +55,14 @@ def test_a_derived_snapshot_answers_as_one_that_is_built_at_once(seed: int) -> N
     held = 0
     for _ in range(30):
         name = f"s-{dice.randrange(6)}"
-        if dice.random() < 0.2:
+        if dice.randrange(5) == 0:
             slices.pop(name, None)
             snapshot = snapshot.without_slice(name)
         else:
             raw = random_slice(dice, name)
             slices[name] = raw
             snapshot = snapshot.with_slice(raw)
-        if dice.random() < 0.3:
+        if dice.randrange(3) == 0:
             held += 1
             holding = Holding("gpu.example.com", f"pool-{dice.randrange(3)}", f"s-{dice.randrange(6)}-0")
             try:

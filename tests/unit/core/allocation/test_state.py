@@ -74,7 +74,7 @@ OVERLAPS = {
 @pytest.mark.parametrize(("first", "second"), OVERLAPS.values(), ids=OVERLAPS)
 def test_overlapping_allocations_name_both_claims(first: list[Holding], second: list[Holding]) -> None:
     state = AllocatedState().commit("default/a", first)
-    with pytest.raises(InvalidInput, match="in use by claim default/a .* claim default/b as well") as error:
+    with pytest.raises(InvalidInput, match=r"in use by claim default/a .* claim default/b as well") as error:
         state.commit("default/b", second)
     assert error.value.object == "ResourceClaim default/b"
 

@@ -1,4 +1,4 @@
-"""Traps: small scenarios that a search falls into if it skips one thing too much. All techniques, and each one alone."""
+"""Traps: small scenarios that a search falls into if it skips too much. All techniques, and each one alone."""
 
 from __future__ import annotations
 
