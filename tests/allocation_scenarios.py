@@ -447,9 +447,9 @@ class Builder:
     def capacity(self, name: str) -> Object:
         dice = self.dice
         if name == "memory":
-            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "2Gi", "5Gi", "1536Mi")
+            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "1536Mi", "2Gi", "5Gi")
         else:
-            values, small = ("4", "10", "12"), ("1", "2", "500m", "3")
+            values, small = ("4", "10", "12"), ("500m", "1", "2", "3")
         capacity: Object = {"value": dice.choice(values)}
         kind = dice.weighted({"none": 5, "default": 2, "range": 4, "values": 2})
         if kind == "none":
