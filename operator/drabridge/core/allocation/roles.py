@@ -8,10 +8,12 @@ and the exceptions, all of which end here in roles of one device.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.demand import MOST_RESULTS
 from drabridge.core.allocation.kinds import Attribute
 from drabridge.core.allocation.problem import DerivedFailure, Goal, Problem
 from drabridge.core.allocation.stage import Stage
@@ -42,6 +44,8 @@ class Roles:
         self._values: dict[tuple[int, int], Values] = {}
         self.vacuous = self._vacuous()
         """(claim, constraint) of distinctAttributes that no two devices can violate."""
+        self.unreachable = frozenset(_too_large(problem))
+        """Numbers of the wants that are too large in any case: the search turns back before their first device."""
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
@@ -106,6 +110,8 @@ class Roles:
         return all(mask & (mask - 1) == 0 and not mask & shared for mask in holders.values())
 
     def _may_raise(self, goal: Goal) -> bool:
+        if goal.want.index in self.unreachable:
+            return False
         hidden = 0 if goal.want.is_admin else self._stage.dedicated
         if goal.errors & ~hidden:
             return True
@@ -206,6 +212,17 @@ class Roles:
             places = self._breaks(goal)
             found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
         return [mask for mask in found if mask]
+
+
+def _too_large(problem: Problem) -> Iterator[int]:
+    """Give the wants that exceed the claim's limit even if the earlier requests take as few devices as they can."""
+    for claim in problem.goals:
+        taken = 0
+        for request in claim:
+            for goal in request:
+                if goal.need > MOST_RESULTS - taken:
+                    yield goal.want.index
+            taken += min((goal.need for goal in request), default=0)
 
 
 _OUT: Final = frozenset({"n", "e", "f"})
