@@ -185,6 +185,20 @@ RAISING_DERIVED = (
     "nonsense",
     "dyn(1.5)",
 )
+ODD_CAPACITIES: tuple[Object, ...] = (
+    {"value": "0"},
+    {"value": "100Pi", "requestPolicy": {"default": "10Pi", "validRange": {"min": "1Gi", "step": "1Gi"}}},
+    {"value": "100Pi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi", "max": "9Ei"}}},
+    {"value": "4", "requestPolicy": {"default": "200m", "validRange": {"min": "200m", "step": "100m"}}},
+    {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "200m", "max": "3500m", "step": "250m"}}},
+    {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "1u", "step": "1u"}}},
+    {"value": "1e3", "requestPolicy": {"default": "5e0", "validValues": ["5e0", "1e1", "0.1e3"]}},
+    {"value": "9.548", "requestPolicy": {"default": "1"}},
+    {"value": "-1"},
+    {"value": "4", "requestPolicy": {"validValues": []}},
+    {"value": "4", "requestPolicy": {}},
+    {"value": "4", "requestPolicy": {"default": "1.0", "validRange": {"min": "1", "max": "2"}}},
+)
 TAINT_KEYS, TAINT_VALUES, EFFECTS = ("t", "u"), ("", "1"), ("NoSchedule", "NoExecute", "None")
 GROUP_SETS: tuple[list[str], ...] = ([], ["A"], ["B"], ["A", "B"], ["B", "C"], ["A", "C"])
 
@@ -283,6 +297,9 @@ class Builder:
             selector["nodeSelectorTerms"].append({"matchExpressions": [requirement("zone", "Exists")]})
         if dice.percent(3):
             selector = selector_of(requirement("zone", dice.choice(("Near", "Gt", "In"))))
+        if dice.percent(4):
+            # A name that is there, but empty, selects nothing and yet ties the result to the node.
+            return {"nodeName": "", "allNodes": True}
         return dice.choice([{"allNodes": True}, {"nodeSelector": selector}, {"nodeSelector": selector}])
 
     # Pools
@@ -446,6 +463,8 @@ class Builder:
 
     def capacity(self, name: str) -> Object:
         dice = self.dice
+        if dice.percent(4):
+            return copy.deepcopy(dice.choice(ODD_CAPACITIES))
         if name == "memory":
             values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "1536Mi", "2Gi", "5Gi")
         else:
@@ -480,6 +499,11 @@ class Builder:
             attributes["serial"] = {"string": f"{driver[:3]}-{name}"}
         if self.likes("errors", often=12, rarely=2):
             attributes["odd"] = {"int": 1}
+        if dice.percent(2):
+            # For constraints, the exact name goes before the short one. (For CEL, Go's order of maps decides.)
+            attributes |= {"twin": {"int": dice.randint(0, 1)}, f"{driver}/twin": {"int": dice.randint(0, 1)}}
+        if dice.percent(2):
+            device["bindsToNode"] = True
         if self.likes("errors", often=8, rarely=1):
             del attributes[dice.choice(list(attributes))]
         if sets and dice.percent(85):
@@ -494,6 +518,8 @@ class Builder:
             name: {"value": dice.choice(("1", "1", "2", "3")) if name == "slices" else dice.choice(("5Gi", "10Gi"))}
             for name in dice.some(list(set_["counters"]))
         }
+        if dice.percent(1):
+            counters[dice.choice(list(counters))]["value"] = dice.choice(("0", "-1", "500m", "1e1", "0.5", "+1"))
         groups = dice.choice(GROUP_SETS) if self.likes("groups", rarely=2) else None
         return without_nothing({"counterSet": set_["name"], "counters": counters, "compatibilityGroups": groups})
 
@@ -601,7 +627,7 @@ class Builder:
                     "name": each,
                     "expression": dice.choice(RAISING_DERIVED if raising else DERIVED).replace("DRIVER", driver),
                 }
-                for each in dice.some(("x.example.com/derived", f"{driver}/kind"))
+                for each in dice.some(("x.example.com/derived", "x.example.com/derived", f"{driver}/kind"))
             ]
         if dice.percent(0.3):
             asked |= dice.choice(
