@@ -857,8 +857,11 @@ def trap(dice: Dice) -> Object:
             error_behind,
             selector_breaks_later,
             too_large_before_error,
+            too_large_behind,
             pigeons,
             packed,
+            cards,
+            equal_shares,
             bonds,
         )
     )
@@ -1107,3 +1110,94 @@ def bonds(dice: Dice) -> Object:
         for name in dice.sample(("root", "numa", "kind", "index"), dice.randint(1, 3))
     ]
     return simple(devices, [requests], constraints)
+
+
+def too_large_behind(dice: Dice) -> Object:
+    """A list decides whether the claim gets too large, and nothing but that count tells a later request about it."""
+    devices = [simple_device(number, kind="b", v=dice.randint(0, 1)) for number in range(3)]
+    devices += [simple_device(number, kind="c", v=dice.randint(0, 1)) for number in range(3, 7)]
+    devices += [simple_device(number, kind="a") for number in range(7, 38)]
+    entries = [
+        {"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"]
+        for number, size in enumerate(dice.sample((1, 2, 3), 2))
+    ]
+    between = dice.randint(1, 2)
+    requests = [
+        exactly("r0", dice.randint(1, 2), KIND % "c"),
+        {"name": "r1", "firstAvailable": entries},
+        exactly("r2", between, KIND % dice.choice("bc")),
+        exactly("r3", dice.randint(27, 31), KIND % "a"),
+    ]
+    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": ["r0", "r2"]}
+    return simple(devices, [dice.choice((requests, requests[1:]))], [constraint] if dice.percent(70) else ())
+
+
+def cards(dice: Dice) -> Object:
+    """Cards that are all alike: which of them is in which state must not matter, but in which states they are."""
+    count = dice.randint(2, 3)
+    size = dice.randint(3, 5)
+    profiles = [(dice.choice("abc"), dice.randint(1, 3)) for _ in range(dice.randint(2, 4))]
+    sets = [{"name": f"card-{card}", "counters": {"slices": {"value": str(size)}}} for card in range(count)]
+    groups = [dice.choice(GROUP_SETS) for _ in profiles] if dice.percent(25) else [[] for _ in profiles]
+    devices = [
+        simple_device(card * len(profiles) + number, kind=kind, card=card)
+        | {
+            "consumesCounters": [
+                {
+                    "counterSet": f"card-{card}",
+                    "counters": {"slices": {"value": str(slices)}},
+                    "compatibilityGroups": groups[number],
+                }
+            ]
+        }
+        for card in range(count)
+        for number, (kind, slices) in enumerate(profiles)
+    ]
+    requests = [
+        exactly(f"r{number}", dice.randint(1, count), *([KIND % dice.choice(profiles)[0]] if dice.percent(85) else []))
+        for number in range(dice.randint(2, 3))
+    ]
+    names = [each["name"] for each in requests]
+    constraints = []
+    if dice.percent(40):
+        own = {"requests": dice.some(names, least=2)} if dice.percent(60) else {}
+        constraints.append({dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/card"} | own)
+    claims = [requests] if constraints or dice.percent(50) else [[each] for each in requests]
+    made = simple(devices, claims, constraints, sharedCounters=sets)
+    if dice.percent(25):
+        made["allocatedDevices"] = [f"{GPU}/pool-0/d{dice.randrange(len(devices))}"]
+    return made
+
+
+def equal_shares(dice: Dice) -> Object:
+    """Shared devices that are alike until something of them is taken, and something else that fails at first."""
+    room = dice.randint(2, 5)
+    devices = [
+        simple_device(number, kind="s")
+        | {"allowMultipleAllocations": True, "capacity": {"slots": {"value": str(room)}, "lanes": {"value": "4"}}}
+        for number in range(dice.randint(2, 4))
+    ]
+    first = len(devices)
+    devices += [simple_device(first + number, kind="b", v=dice.randint(0, 1)) for number in range(dice.randint(2, 4))]
+    if dice.percent(50):
+        dice.shuffle(devices)
+    requests = [
+        exactly(
+            "",
+            dice.choice((1, 1, 1, 2)),
+            KIND % "s",
+            capacity={"requests": {"slots": str(dice.randint(1, room)), "lanes": str(dice.randint(0, 2))}},
+        )
+        for _ in range(dice.randint(2, 5))
+    ]
+    requests += [exactly("", dice.randint(1, 2), KIND % "b") for _ in range(dice.randint(1, 2))]
+    dice.shuffle(requests)
+    for number, request in enumerate(requests):
+        request["name"] = f"r{number}"
+    own = [each["name"] for each in requests if "capacity" not in each["exactly"]]
+    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": own}
+    made = simple(devices, [requests], [constraint] if dice.percent(70) else ())
+    if dice.percent(25):
+        made["aggregatedCapacity"] = {f"{GPU}/pool-0/d0": {"slots": "1", "lanes": str(dice.randint(0, 3))}}
+        made["allocatedSharedDeviceIDs"] = [f"{GPU}/pool-0/d0/uid-0"]
+    return made
