@@ -223,7 +223,7 @@ class Comparison:
         findings.steps["upstream"] += 0 if timed_out else steps
         findings.steps["ours"] += 0 if timed_out else our_steps
         findings.only_ours += timed_out and not (given.get("error") or "").startswith(UNDECIDED)
-        if took > SLOW_SECONDS:
+        if took > SLOW_SECONDS and not timed_out:
             self._found(Difference("slow", "as it is", question, theirs, given))
         self._check("as it is", question, theirs, given)
         if timed_out and not (given.get("error") or "").startswith(UNDECIDED):

@@ -772,7 +772,8 @@ def stages(dice: Dice) -> Object:
             for number in range(dice.randint(1, 2))
         ]
     for kind in kinds:
-        devices += [staged_device(dice, kind, coupled, sets) for _ in range(dice.randint(2, 4))]
+        many = dice.randint(3, 5) if kind == "a" else dice.randint(2, 4)
+        devices += [staged_device(dice, kind, coupled, sets) for _ in range(many)]
     if dice.percent(50):
         dice.shuffle(devices)
     for number, device in enumerate(devices):
@@ -1135,8 +1136,12 @@ def too_large_behind(dice: Dice) -> Object:
 def cards(dice: Dice) -> Object:
     """Cards that are all alike: which of them is in which state must not matter, but in which states they are."""
     count = dice.randint(2, 3)
-    size = dice.randint(3, 5)
-    profiles = [(dice.choice("abc"), dice.randint(1, 3)) for _ in range(dice.randint(2, 4))]
+    size = dice.randint(3, 6)
+    profiles = [("a", slices) for slices in dice.sample(range(1, size + 1), dice.randint(1, 3))]
+    profiles += [(dice.choice("bbc"), dice.randint(1, 3)) for _ in range(dice.randint(1, 2))]
+    if dice.percent(70):
+        # What takes most comes first: the search is wrong more than once before it is right.
+        profiles.sort(key=lambda profile: (profile[0], -profile[1]))
     sets = [{"name": f"card-{card}", "counters": {"slices": {"value": str(size)}}} for card in range(count)]
     groups = [dice.choice(GROUP_SETS) for _ in profiles] if dice.percent(25) else [[] for _ in profiles]
     devices = [
@@ -1154,12 +1159,12 @@ def cards(dice: Dice) -> Object:
         for number, (kind, slices) in enumerate(profiles)
     ]
     requests = [
-        exactly(f"r{number}", dice.randint(1, count), *([KIND % dice.choice(profiles)[0]] if dice.percent(85) else []))
-        for number in range(dice.randint(2, 3))
+        exactly(f"r{number}", dice.choice((1, 1, 2, count)), *([KIND % kind] if dice.percent(90) else []))
+        for number, kind in enumerate(("a", *(dice.choice(profiles)[0] for _ in range(dice.randint(1, 2)))))
     ]
     names = [each["name"] for each in requests]
     constraints = []
-    if dice.percent(40):
+    if dice.percent(30):
         own = {"requests": dice.some(names, least=2)} if dice.percent(60) else {}
         constraints.append({dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/card"} | own)
     claims = [requests] if constraints or dice.percent(50) else [[each] for each in requests]
