@@ -28,11 +28,32 @@ from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.slices import PoolKey
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
+from drabridge.core.allocation.strategy import Strategy
 from drabridge.core.allocation.texts import Fatal
 from drabridge.core.allocation.views import view_of
 
 _MOST_PASSES: Final = 16
 """Kinds of Pods whose passes are remembered."""
+
+
+def preferred_nodes(
+    snapshot: Snapshot, state: AllocatedState, nodes: Sequence[Node], settings: Settings = DEFAULTS
+) -> list[Node]:
+    """Put nodes in the order of the strategy: Pack begins with the fullest, Spread with the emptiest.
+
+    A node is as full as the share of its devices of which anything is in use. Equal ones keep their order, and so do
+    all under FirstFit.
+    """
+    if settings.strategy is Strategy.FIRST_FIT:
+        return list(nodes)
+
+    def fullness(node: Node) -> int:
+        view = view_of(snapshot, node, settings)
+        use = view.use(state, snapshot)
+        devices = sum([pool.size for pool in view.layout.pools])
+        return (use.dedicated | use.shared).bit_count() * 1_000_000 // devices if devices else 0
+
+    return sorted(nodes, key=fullness, reverse=settings.strategy is Strategy.PACK)
 
 
 _Other = tuple[Node, Unfit | Undecided]
