@@ -13,13 +13,13 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel lint verify generate e2e \
-	format lock clean
+.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation lint \
+	verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
@@ -45,7 +45,7 @@ fuzz-cel: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL (
 fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's (about 30 minutes)
 	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
-bench: bench-rewrite bench-cel ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)
+bench: bench-rewrite bench-cel bench-allocation ## Measure everything below; JSON on stdout (takes minutes and all CPUs)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
 	@$(BIN)/python tests/bench/rewrite.py
