@@ -53,6 +53,9 @@ bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and mem
 bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstream's CEL
 	@$(BIN)/python tests/bench/cel.py
 
+bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
+	@$(BIN)/python tests/bench/allocation.py
+
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }
 	DRABRIDGE_E2E_KUBECONFIG="$$KUBECONFIG" $(BIN)/pytest tests/e2e
