@@ -1115,22 +1115,24 @@ def bonds(dice: Dice) -> Object:
 
 def too_large_behind(dice: Dice) -> Object:
     """A list decides whether the claim gets too large, and nothing but that count tells a later request about it."""
-    devices = [simple_device(number, kind="b", v=dice.randint(0, 1)) for number in range(3)]
-    devices += [simple_device(number, kind="c", v=dice.randint(0, 1)) for number in range(3, 7)]
-    devices += [simple_device(number, kind="a") for number in range(7, 38)]
-    entries = [
-        {"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"]
-        for number, size in enumerate(dice.sample((1, 2, 3), 2))
+    kinds = ["b"] * 3 + ["c"] * dice.randint(3, 4) + ["d"] * 2
+    devices = [
+        simple_device(number, kind=kind, v=1 if kind == "d" and dice.percent(80) else dice.randint(0, 2))
+        for number, kind in enumerate(kinds)
     ]
-    between = dice.randint(1, 2)
+    devices += [simple_device(number, kind="a") for number in range(len(kinds), len(kinds) + 30)]
+    sizes = dice.sample((1, 2, 3), 2)
+    if dice.percent(70):
+        sizes.sort(reverse=True)
+    entries = [{"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"] for number, size in enumerate(sizes)]
     requests = [
-        exactly("r0", dice.randint(1, 2), KIND % "c"),
+        exactly("r0", 1, KIND % "c"),
         {"name": "r1", "firstAvailable": entries},
-        exactly("r2", between, KIND % dice.choice("bc")),
-        exactly("r3", dice.randint(27, 31), KIND % "a"),
+        exactly("r2", 1, KIND % "d"),
+        exactly("r3", 30 - min(sizes) - dice.choice((0, 0, 1)), KIND % "a"),
     ]
-    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": ["r0", "r2"]}
-    return simple(devices, [dice.choice((requests, requests[1:]))], [constraint] if dice.percent(70) else ())
+    constraint = {dice.choice(("matchAttribute", "matchAttribute", "distinctAttribute")): f"{GPU}/v"}
+    return simple(devices, [requests], [constraint | {"requests": ["r0", "r2"]}] if dice.percent(85) else ())
 
 
 def cards(dice: Dice) -> Object:
