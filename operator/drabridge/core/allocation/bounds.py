@@ -318,15 +318,17 @@ class Bounds:
 
     def _overdraws(self, entries: list[Entry]) -> bool:
         """Whether the requests take more than is left, whatever weight a counter is given."""
-        merged: dict[int, tuple[int, int]] = {}
-        for entry in entries:
+        merged: dict[tuple[int, int], tuple[int, int]] = {}
+        for number, entry in enumerate(entries):
             candidates, need = _united(entry)
-            count, wanted = merged.get(candidates, (0, 0))
-            merged[candidates] = count + 1, wanted + need
+            # Requests with admin access of several claims may have the same device, and each pays for it.
+            key = candidates, number if any(way.goal.want.is_admin for way in entry) else -1
+            count, wanted = merged.get(key, (0, 0))
+            merged[key] = count + 1, wanted + need
         free = self._stage.share_mask
         for weights, scales in self._weights:
             budget = sum([scale * max(self._stage.left[counter], 0) for counter, scale in scales])
-            for candidates, (count, wanted) in merged.items():
+            for (candidates, _), (count, wanted) in merged.items():
                 budget -= self._cheapest(candidates, wanted - count * (candidates & free).bit_count(), weights)
                 if budget < 0:
                     return True
