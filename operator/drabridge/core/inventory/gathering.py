@@ -1,0 +1,182 @@
+"""Raw objects, one after the other, become an inventory. A raw object is not kept: a cluster has many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from drabridge.core.caps import LimitRangeView, QuotaView
+from drabridge.core.cluster import Gate
+from drabridge.core.errors import InvalidInput
+from drabridge.core.inventory.access import BindingRecord, RoleRecord
+from drabridge.core.inventory.claims import ClaimRecord, TemplateRecord
+from drabridge.core.inventory.classes import ClassRecord
+from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
+from drabridge.core.inventory.nodes import NodeRecord
+from drabridge.core.inventory.pods import PodRecord, version_of
+from drabridge.core.inventory.shape import Raw, key_of, part, parts, text
+from drabridge.core.inventory.slices import SliceReader, TaintRule
+from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
+from drabridge.core.policy import PolicyView
+
+GROUP: Final = "resource.k8s.io"
+FEATURE: Final = "DRAExtendedResource"
+GATE_BETA: Final = (1, 36)
+"""The first version that has the gate DRAExtendedResource on unless somebody turns it off."""
+
+GATE_LOCKED: Final = (1, 37)
+"""The first version that has it on whatever anybody says."""
+
+GROUPS: Final[Mapping[Kind, str]] = {
+    **dict.fromkeys((Kind.CLAIMS, Kind.TEMPLATES, Kind.CLASSES, Kind.SLICES, Kind.TAINT_RULES), GROUP),
+    **dict.fromkeys((Kind.DEPLOYMENTS, Kind.DAEMON_SETS), "apps"),
+    **dict.fromkeys((Kind.MUTATING, Kind.VALIDATING), "admissionregistration.k8s.io"),
+    **dict.fromkeys(
+        (Kind.ROLES, Kind.NAMESPACED_ROLES, Kind.BINDINGS, Kind.NAMESPACED_BINDINGS), "rbac.authorization.k8s.io"
+    ),
+    Kind.POLICIES: "drabridge.io",
+}
+"""The API group of each kind; the others are of the core group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    name: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, raw: Raw) -> _Namespace:
+        return cls(text(part(raw, "metadata"), "name"), part(raw, "metadata", "labels"))
+
+
+class Gathering:
+    """Takes raw objects in; `inventory` gives what was seen.
+
+    `policy` reads an ExtendedResourcePolicy, which has a model of its own.
+    """
+
+    def __init__(self, policy: Callable[[Raw], PolicyView]) -> None:
+        self._readers: dict[Kind, Callable[[Raw], Any]] = {
+            Kind.NODES: NodeRecord.of,
+            Kind.PODS: PodRecord.of,
+            Kind.NAMESPACES: _Namespace.of,
+            Kind.LIMIT_RANGES: LimitRangeView.of,
+            Kind.QUOTAS: QuotaView.of,
+            Kind.CLAIMS: ClaimRecord.of,
+            Kind.TEMPLATES: TemplateRecord.of,
+            Kind.CLASSES: ClassRecord.of,
+            Kind.SLICES: SliceReader().read,
+            Kind.TAINT_RULES: TaintRule.of,
+            Kind.POLICIES: policy,
+            Kind.ROLES: RoleRecord.of,
+            Kind.NAMESPACED_ROLES: RoleRecord.of,
+            Kind.BINDINGS: BindingRecord.of,
+            Kind.NAMESPACED_BINDINGS: BindingRecord.of,
+            Kind.DEPLOYMENTS: WorkloadRecord.of,
+            Kind.DAEMON_SETS: WorkloadRecord.of,
+            Kind.MUTATING: WebhookRecord.all_of,
+            Kind.VALIDATING: WebhookRecord.all_of,
+        }
+        self._found: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
+        self._beta: dict[tuple[str, str, str], BetaUse] = {}
+        self._odd: list[Odd] = []
+        self._server: tuple[int, int] | None = None
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of which there was an object."""
+        return frozenset(kind for kind, found in self._found.items() if found)
+
+    def take(self, raw: Raw) -> bool:
+        """Take in one object with its kind; whether it is of a kind that matters. The last one of a name counts."""
+        if "serverVersion" in raw and "kind" not in raw:  # kubectl version -o json
+            self._server = version_of(text(part(raw, "serverVersion"), "gitVersion"))
+            return True
+        try:
+            kind = Kind(str(raw.get("kind")))
+        except ValueError:
+            return False
+        if text(raw, "apiVersion").rpartition("/")[0] != GROUPS.get(kind, ""):
+            return False  # a kind of the same name, of somebody else
+        described = f"{kind} {key_of(raw)}" if isinstance(raw.get("metadata"), Mapping) else str(kind)
+        try:
+            self._found[kind][key_of(raw)] = self._readers[kind](raw)
+            self._note_beta(raw, described)
+        except InvalidInput as error:
+            self._odd.append(Odd(error.object, f"{error.path}: {error.problem}"))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._odd.append(Odd(described, f"{type(error).__name__}: {error}"))
+        return True
+
+    def _note_beta(self, raw: Raw, described: str) -> None:
+        """Beta versions of DRA's objects: of the object itself, and of those who write it."""
+        written = parts(part(raw, "metadata"), "managedFields")
+        uses = [(text(raw, "apiVersion"), ""), *((text(each, "apiVersion"), text(each, "manager")) for each in written)]
+        for version, manager in uses:
+            if version.startswith(f"{GROUP}/v1beta"):
+                key = (version, text(raw, "kind"), manager)
+                known = self._beta.get(key)
+                self._beta[key] = (
+                    replace(known, count=known.count + 1) if known else BetaUse(*key, example=described, count=1)
+                )
+
+    def inventory(
+        self,
+        now: datetime,
+        *,
+        server: tuple[int, int] | None = None,
+        gate: Gate = Gate.UNKNOWN,
+        settled: frozenset[str] | None = None,
+        unseen: Mapping[Kind, str] | None = None,
+    ) -> Inventory:
+        """The cluster as it was taken in. What is not said about server and gate follows from the objects."""
+        pods: tuple[PodRecord, ...] = tuple(self._all(Kind.PODS))
+        classes: tuple[ClassRecord, ...] = tuple(self._all(Kind.CLASSES))
+        running = [pod.component for pod in pods if pod.component and pod.component.name == "kube-apiserver"]
+        version = server or self._server or max((each.version for each in running if each.version), default=None)
+        flags = {each.gates[FEATURE] for each in running if FEATURE in each.gates}
+        webhooks = [*self._all(Kind.MUTATING), *self._all(Kind.VALIDATING)]
+        return Inventory(
+            now=now,
+            server=version,
+            gate=gate if gate is not Gate.UNKNOWN else _gate(version, flags, classes),
+            settled=settled,
+            nodes=tuple(self._all(Kind.NODES)),
+            pods=pods,
+            namespaces={each.name: each.labels for each in self._all(Kind.NAMESPACES)},
+            limit_ranges=tuple(self._all(Kind.LIMIT_RANGES)),
+            quotas=tuple(self._all(Kind.QUOTAS)),
+            claims=tuple(self._all(Kind.CLAIMS)),
+            templates=tuple(self._all(Kind.TEMPLATES)),
+            classes=classes,
+            slices=tuple(self._all(Kind.SLICES)),
+            taint_rules=tuple(self._all(Kind.TAINT_RULES)),
+            policies=tuple(self._all(Kind.POLICIES)),
+            roles=(*self._all(Kind.ROLES), *self._all(Kind.NAMESPACED_ROLES)),
+            bindings=(*self._all(Kind.BINDINGS), *self._all(Kind.NAMESPACED_BINDINGS)),
+            workloads=(*self._all(Kind.DEPLOYMENTS), *self._all(Kind.DAEMON_SETS)),
+            webhooks=tuple(hook for hooks in webhooks for hook in hooks),
+            beta=tuple(self._beta.values()),
+            odd=tuple(self._odd),
+            unseen=unseen or {},
+        )
+
+    def _all(self, kind: Kind) -> Iterator[Any]:
+        return iter(self._found[kind].values())
+
+
+def _gate(version: tuple[int, int] | None, flags: set[bool], classes: tuple[ClassRecord, ...]) -> Gate:
+    """The API server's gate as its objects show it: what it stored, what it dropped, what it was told, its version."""
+    if version and version >= GATE_LOCKED:
+        return Gate.ON
+    if flags:
+        return Gate.ON if flags == {True} else Gate.OFF  # servers that differ: what one drops cannot be relied on
+    if any(each.view.lost_name is not None for each in classes):
+        return Gate.OFF
+    if any(each.view.extended_name for each in classes):
+        return Gate.ON
+    if version is None:
+        return Gate.UNKNOWN
+    return Gate.ON if version >= GATE_BETA else Gate.OFF

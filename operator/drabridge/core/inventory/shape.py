@@ -1,0 +1,81 @@
+"""Fields of raw objects. Objects come from an API server or from a file that claims to: a field may be missing or null.
+
+What has another shape than the API's raises TypeError or ValueError, and the object counts as unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Raw = Mapping[str, Any]
+
+
+def part(raw: Raw, *names: str) -> Raw:
+    """The object at this path, {} if it is missing. Raises TypeError where something else stands."""
+    for name in names:
+        value = raw.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name} is not an object")
+        raw = value
+    return raw
+
+
+def parts(raw: Raw, name: str) -> Iterator[Raw]:
+    """The objects of a list. Raises TypeError where something else stands."""
+    value = raw.get(name)
+    if value is None:
+        return
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    for entry in value:
+        if not isinstance(entry, Mapping):
+            raise TypeError(f"{name} holds something that is not an object")
+        yield entry
+
+
+def text(raw: Raw, name: str) -> str:
+    """A text, "" if it is missing; numbers and booleans are shown as they are."""
+    value = raw.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, (Mapping, list)):
+        raise TypeError(f"{name} is not a text")
+    return value if isinstance(value, str) else str(value)
+
+
+def texts(raw: Raw, name: str) -> tuple[str, ...]:
+    """A list of texts."""
+    value = raw.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    return tuple(str(entry) for entry in value)
+
+
+def number(raw: Raw, name: str, default: int = 0) -> int:
+    """A whole number."""
+    value = raw.get(name)
+    return default if value is None else int(value)
+
+
+def key_of(raw: Raw) -> str:
+    """namespace/name, or the name of an object without a namespace."""
+    metadata = part(raw, "metadata")
+    namespace, name = text(metadata, "namespace"), text(metadata, "name")
+    return f"{namespace}/{name}" if namespace else name
+
+
+def managers_of(raw: Raw, *path: str) -> frozenset[str]:
+    """The field managers that own the field at this path of `fieldsV1` ("f:status", "f:resourceClaimStatuses")."""
+    found = set()
+    for entry in parts(part(raw, "metadata"), "managedFields"):
+        fields: Any = entry.get("fieldsV1")
+        for name in path:
+            fields = fields.get(name) if isinstance(fields, Mapping) else None
+        if fields is not None:
+            found.add(text(entry, "manager"))
+    return frozenset(found)
