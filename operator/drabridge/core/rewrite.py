@@ -141,7 +141,7 @@ def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | 
     if not served:
         return LeaveAlone(tuple(left))
     zeros = frozenset(ask.resource for ask in served) & cluster.namespace.limits.keys()
-    claim = plan(_demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
+    claim = plan(demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
     asked = _asked(served, claim)
     if objection := _too_many(pod, served, claim) or _no_room(pod, asked):
         return LeaveAlone((*left, objection))
@@ -304,7 +304,7 @@ def _limit_range(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection 
         if (cap := limit.container_max) and Quantity.parse(each.request) > cap.quantity:
             asked = f"{pod.described}: {each.container.field} asks for {each.request} {ask.resource}"
             return _above(asked, cap, pod, ask.resource)
-    wanted = total(_demands(pod, [replace(ask, asks=asks)]), ask.resource)
+    wanted = total(demands(pod, [replace(ask, asks=asks)]), ask.resource)
     if (cap := limit.pod_max) and Quantity.parse(str(wanted)) > cap.quantity:
         return _above(f"{pod.described} asks for {wanted} {ask.resource} in all", cap, pod, ask.resource)
     return None
@@ -417,8 +417,11 @@ def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
     ]
 
 
-def _demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
-    """`zeros` are names that every container will have, so that a later call numbers requests as this one does."""
+def demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
+    """What each container asks of the served names. Their quantities must be readable.
+
+    `zeros` are names that every container will have, so that a later call numbers requests as this one does.
+    """
     counts: dict[int, dict[str, int]] = {}
     for ask in served:
         for each in ask.asks:

@@ -9,6 +9,7 @@ from drabridge.core.auto import hindrance_of
 from drabridge.core.cluster import Gate
 from drabridge.core.doctor import links
 from drabridge.core.doctor.findings import Finding, Severity, check, listed
+from drabridge.core.inventory.claims import ClaimRecord
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.names import implicit_class, implicit_name
 from drabridge.core.policy import Delivery
@@ -95,7 +96,7 @@ def class_configures_each_device(cluster: Inventory) -> Iterator[Finding]:
     configured = {
         each.name: found[0].strip('"') for each in cluster.classes if (found := _PER_DEVICE.search(each.configuration))
     }
-    for claim in (*cluster.claims, *cluster.templates):
+    for claim in cluster.askers:
         for request in claim.requests:
             if request.count > 1 and request.device_class in configured:
                 field = configured[request.device_class]
@@ -128,8 +129,9 @@ def class_has_two_writers(cluster: Inventory) -> Iterator[Finding]:
 )
 def class_missing(cluster: Inventory) -> Iterator[Finding]:
     """A claim that is not allocated, or a template, uses a DeviceClass that does not exist."""
-    unallocated = (claim for claim in cluster.claims if claim.results is None)
-    for claim in (*unallocated, *cluster.templates):
+    for claim in cluster.askers:
+        if isinstance(claim, ClaimRecord) and claim.results is not None:
+            continue
         for name in sorted({request.device_class for request in claim.requests} - cluster.classes_by_name.keys()):
             yield Finding(claim.described, f"DeviceClass {name} does not exist")
 
@@ -145,14 +147,14 @@ def class_missing(cluster: Inventory) -> Iterator[Finding]:
 def claim_of_former_class(cluster: Inventory) -> Iterator[Finding]:
     """A Pod's claim was made for another DeviceClass than the one its resource name means now."""
     for pod in cluster.pods:
-        claim = cluster.claims_by_key.get(f"{pod.view.namespace}/{pod.view.extended_claim}")
+        claim = cluster.own_claim(pod)
         if claim is None or pod.ended:
             continue
         made = {request.name: request.device_class for request in claim.requests}
-        for use in pod.uses:
-            now, then = cluster.class_map.resolve(use.resource), made.get(use.request)
+        for request, resource in pod.resources.items():
+            now, then = cluster.class_map.resolve(resource), made.get(request)
             if now and then and now.device_class != then:
-                yield Finding(f"Pod {pod.key}", f"{use.resource} is {now.device_class} now, its claim uses {then}")
+                yield Finding(f"Pod {pod.key}", f"{resource} is {now.device_class} now, its claim uses {then}")
                 break
 
 

@@ -60,13 +60,13 @@ class Check:
     find: Find
 
 
-def check(  # noqa: PLR0913 - what a check consists of, by keyword
+def check(
     identity: str, severity: Severity, *, cure: str, serves: str, link: str, needs: Sequence[Kind]
 ) -> Callable[[Find], Check]:
     """Make a check of a function; its docstring is what the check says."""
 
     def made(find: Find) -> Check:
-        says = " ".join(inspect.getdoc(find).split()) if inspect.getdoc(find) else identity
+        says = " ".join((inspect.getdoc(find) or identity).split())
         return Check(identity, severity, says, cure, serves, link, tuple(needs), find)
 
     return made

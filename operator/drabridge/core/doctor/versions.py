@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from drabridge.core.auto import kubelet_is_native
 from drabridge.core.cluster import Gate
 from drabridge.core.doctor import links
-from drabridge.core.doctor.findings import Finding, Severity, check, counted, listed, pod
+from drabridge.core.doctor.findings import Finding, Severity, check, counted, listed
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.gathering import FEATURE, GATE_BETA
 from drabridge.core.inventory.pods import Component, version_of

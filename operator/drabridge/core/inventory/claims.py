@@ -80,6 +80,11 @@ class ClaimRecord:
         """How messages call it."""
         return f"ResourceClaim {self.key}"
 
+    @property
+    def admin(self) -> bool:
+        """Whether it asks for administrative access."""
+        return any(request.admin for request in self.requests)
+
     @classmethod
     def of(cls, raw: Raw) -> Self:
         """Read a ResourceClaim of resource.k8s.io/v1; of v1beta1 too, whose requests have no `exactly`."""

@@ -22,6 +22,10 @@ from drabridge.core.inventory.slices import Pool, SliceRecord, TaintRule, pools_
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.core.policy import PolicyView, effective
+from drabridge.core.rewrite import our_claim
+
+CONFIGURATION = "drabridge"
+"""The name of the webhook configuration."""
 
 SCHEDULERS_OPTION = "--scheduler-names"
 SCHEDULERS_VARIABLE = "DRABRIDGE_SCHEDULER_NAMES"
@@ -101,6 +105,27 @@ class Inventory:
     beta: tuple[BetaUse, ...] = ()
     odd: tuple[Odd, ...] = ()
     unseen: Mapping[Kind, str] = field(default_factory=dict)
+
+    @cached_property
+    def askers(self) -> tuple[ClaimRecord | TemplateRecord, ...]:
+        """All that has device requests: claims, then templates."""
+        return (*self.claims, *self.templates)
+
+    def own_claim(self, pod: PodRecord) -> ClaimRecord | None:
+        """The claim that serves the extended resources of a Pod, whoever made it."""
+        entry = our_claim(pod.view)
+        name = pod.view.extended_claim or (entry.claim_name if entry else None)
+        return self.claims_by_key.get(f"{pod.view.namespace}/{name}") if name else None
+
+    @cached_property
+    def wanted(self) -> Mapping[str, tuple[PodRecord, ...]]:
+        """Extended resource -> the Pods that wait for a node and ask for it."""
+        found: dict[str, list[PodRecord]] = {}
+        for pod in self.pods:
+            if pod.waiting:
+                for name in {ask.resource for ask in pod.view.extended()}:
+                    found.setdefault(name, []).append(pod)
+        return {name: tuple(pods) for name, pods in sorted(found.items())}
 
     def age(self, moment: str) -> float:
         """Seconds since a moment of the API; 0 where it says nothing."""
@@ -209,6 +234,17 @@ class Inventory:
             if workload.kind == "Deployment" and workload.runs("drabridge"):
                 return workload
         return None
+
+    @cached_property
+    def bridged(self) -> bool:
+        """Whether drabridge is in this cluster, or somebody wants it to be."""
+        registered = any(each.configuration == CONFIGURATION for each in self.webhooks)
+        return bool(self.installation or self.policies or registered)
+
+    @cached_property
+    def rewritten(self) -> Mapping[str, str]:
+        """Resource name -> DeviceClass, for all names whose Pods drabridge rewrites; none where it is not."""
+        return rewritten(self.class_map.names(), self.cluster_view) if self.bridged else {}
 
     @cached_property
     def schedulers(self) -> frozenset[str]:

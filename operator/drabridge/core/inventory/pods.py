@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
 
+from drabridge.core.asked import Asked, decode
+from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.nodes import Toleration
 from drabridge.core.inventory.shape import Raw, managers_of, number, part, parts, text, texts
 from drabridge.core.names import is_extended
@@ -57,6 +59,8 @@ class PodRecord:
     unscheduled: str
     claim_writers: frozenset[str]
     component: Component | None
+    asked: Asked | None
+    """What it asked for before it was rewritten; None if it was not, or nobody can read that any more."""
 
     @property
     def key(self) -> str:
@@ -78,6 +82,13 @@ class PodRecord:
         """The names of all its ResourceClaims, the one that kube-scheduler made included."""
         own = tuple(dict.fromkeys(self.claims.values()))
         return (*own, self.view.extended_claim) if self.view.extended_claim else own
+
+    @property
+    def resources(self) -> Mapping[str, str]:
+        """Request of its claim -> the resource name that the request serves; empty for claims of the user's own."""
+        if self.asked:
+            return {request.name: request.resource for request in self.asked.requests}
+        return {use.request: use.resource for use in self.uses}
 
     @classmethod
     def of(cls, raw: Raw) -> Self:
@@ -109,7 +120,15 @@ class PodRecord:
             ),
             claim_writers=managers_of(raw, "f:status", "f:resourceClaimStatuses"),
             component=_component(view, spec),
+            asked=_asked(view),
         )
+
+
+def _asked(view: PodView) -> Asked | None:
+    try:
+        return decode(view)
+    except InvalidInput:
+        return None
 
 
 def _claims(view: PodView, status: Raw) -> dict[str, str]:

@@ -47,7 +47,8 @@ class Failure:
 class Selection:
     """What a DeviceClass selects.
 
-    `broken` are expressions that do not compile, with what is wrong: they select nothing. `failures` are the first one of each expression, `failed` counts all devices that one failed on.
+    `broken` are expressions that do not compile, with what is wrong: they select nothing. `failures` are the first one
+    of each expression, `failed` counts all devices that one failed on.
     """
 
     devices: tuple[Placed, ...]
