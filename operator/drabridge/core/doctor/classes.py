@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from drabridge.core.auto import hindrance_of
@@ -14,9 +13,6 @@ from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.names import implicit_class, implicit_name
 from drabridge.core.policy import Delivery
 from drabridge.core.reasons import CURES, Reason
-
-_PER_DEVICE = re.compile(r'"(ifName|interfaceName|hostname|mac|ipAddress)"', re.IGNORECASE)
-"""Names of parameters that can be right for one device of a Pod only."""
 
 
 @check(
@@ -93,9 +89,7 @@ def class_cannot_be_named(cluster: Inventory) -> Iterator[Finding]:
 )
 def class_configures_each_device(cluster: Inventory) -> Iterator[Finding]:
     """A DeviceClass configures something that only one device of a Pod can have, and a claim has several of them."""
-    configured = {
-        each.name: found[0].strip('"') for each in cluster.classes if (found := _PER_DEVICE.search(each.configuration))
-    }
+    configured = {each.name: each.per_device for each in cluster.classes if each.per_device}
     for claim in cluster.askers:
         for request in claim.requests:
             if request.count > 1 and request.device_class in configured:

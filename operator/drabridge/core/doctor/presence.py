@@ -23,7 +23,7 @@ from drabridge.core.rewrite import our_claim
     needs=(Kind.MUTATING, Kind.DEPLOYMENTS),
 )
 def webhook_missing(cluster: Inventory) -> Iterator[Finding]:
-    """drabridge is installed, and the API server is not told to ask it about Pods."""
+    """The operator is installed, and the API server is not told to ask it about Pods."""
     if cluster.installation and not any(each.configuration == CONFIGURATION for each in cluster.webhooks):
         yield Finding(f"MutatingWebhookConfiguration {CONFIGURATION}", "it does not exist")
 
@@ -52,7 +52,7 @@ def webhook_untrusted(cluster: Inventory) -> Iterator[Finding]:
     needs=(Kind.MUTATING, Kind.DEPLOYMENTS),
 )
 def webhook_left_behind(cluster: Inventory) -> Iterator[Finding]:
-    """drabridge's webhook is registered, and there is no drabridge."""
+    """The webhook is registered, and there is no operator to answer it."""
     registered = any(each.configuration == CONFIGURATION for each in cluster.webhooks)
     if registered and cluster.installation is None:
         yield Finding(f"MutatingWebhookConfiguration {CONFIGURATION}", "no Deployment has the image drabridge")
@@ -82,7 +82,7 @@ def webhook_stops_pods(cluster: Inventory) -> Iterator[Finding]:
     needs=(Kind.DEPLOYMENTS,),
 )
 def drabridge_not_ready(cluster: Inventory) -> Iterator[Finding]:
-    """drabridge is installed, and no replica is ready."""
+    """The operator is installed, and no replica of it is ready."""
     deployment = cluster.installation
     if deployment and deployment.ready == 0:
         yield Finding(deployment.described, f"0 of {deployment.wanted} replicas are ready")
@@ -97,7 +97,7 @@ def drabridge_not_ready(cluster: Inventory) -> Iterator[Finding]:
     needs=(Kind.CLASSES, Kind.POLICIES, Kind.NODES, Kind.PODS),
 )
 def drabridge_needed(cluster: Inventory) -> Iterator[Finding]:
-    """drabridge serves a name that Kubernetes would not serve by itself."""
+    """A name is served by drabridge that Kubernetes would not serve by itself."""
     used = {resource for pod in cluster.pods if our_claim(pod.view) for resource in pod.resources.values()}
     for name in sorted(cluster.rewritten):
         if implicit_class(name) is None or name in used:

@@ -14,16 +14,18 @@ from drabridge.core.inventory.pods import PodRecord, version_of
 from drabridge.core.inventory.workloads import WorkloadRecord
 from drabridge.core.policy import Delivery
 from drabridge.core.reasons import CURES, Reason
-from drabridge.core.rewrite import ClaimNames, Rewrite, decide
+from drabridge.core.rewrite import ClaimNames, LeaveAlone, Rewrite, decide
 
 SCHEDULERS: Final = {
     "volcano": "it does not reserve claims for Pods (volcano#5119)",
-    "kai-scheduler": "it gives whole devices only, and older versions ignore shared counters (KAI-Scheduler#1938, #2100)",
+    "kai-scheduler": "it gives whole devices only, and has ignored shared counters (KAI-Scheduler#1938, #2100)",
     "slurm-bridge-scheduler": "it refuses Pods that bring claims",
 }
 """Schedulers that are known to do something else with claims than kube-scheduler does."""
 
-AUTOSCALERS: Final = ("cluster-autoscaler", "karpenter", "controller")
+AUTOSCALERS: Final = ("cluster-autoscaler", "karpenter")
+"""What is in the names of their Deployments."""
+
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 KUEUE_GATE: Final = "KueueDRAIntegrationExtendedResource"
 KUEUE_SINCE: Final = (0, 19)
@@ -187,7 +189,7 @@ def daemonset_tolerates_other_value(cluster: Inventory) -> Iterator[Finding]:
         for toleration in workload.tolerations if workload.kind == "DaemonSet" else ():
             for taint in sorted(taints, key=str):
                 close = toleration.key == taint.key and toleration.effect in ("", taint.effect)
-                if close and toleration.value != taint.value and not untolerated([taint], workload.tolerations) is None:
+                if close and toleration.value != taint.value and untolerated([taint], workload.tolerations):
                     nodes = [node.name for node in cluster.nodes if taint in node.taints]
                     seen = f"it tolerates {toleration.key}={toleration.value}; {taint} is on {listed(nodes)}"
                     yield Finding(workload.described, seen)
@@ -256,7 +258,7 @@ def pod_left_alone(cluster: Inventory) -> Iterator[Finding]:
                 yield Finding(f"Pod {pod.key}", seen, CURES[objection.reason])
 
 
-def _verdicts(cluster: Inventory) -> Iterator[tuple[PodRecord, object]]:
+def _verdicts(cluster: Inventory) -> Iterator[tuple[PodRecord, Rewrite | LeaveAlone]]:
     if cluster.bridged:
         for pod in cluster.pods:
             if pod.waiting and not pod.view.deleting and pod.view.extended():
@@ -282,10 +284,7 @@ def autoscaler_blind(cluster: Inventory) -> Iterator[Finding]:
 
 
 def _scales(workload: WorkloadRecord) -> bool:
-    return any(
-        workload.runs(image) and "autoscal" in workload.name + image or "karpenter" in workload.name
-        for image in AUTOSCALERS
-    )
+    return workload.kind == "Deployment" and any(name in workload.name for name in AUTOSCALERS)
 
 
 @check(
@@ -314,7 +313,7 @@ def no_preemption(cluster: Inventory) -> Iterator[Finding]:
 
 def _all_taken(cluster: Inventory, name: str) -> bool:
     selection = cluster.selections.get(name)
-    return bool(selection) and all(placed.place in cluster.holders for placed in selection.devices)
+    return selection is not None and all(placed.place in cluster.holders for placed in selection.devices)
 
 
 @check(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from drabridge.core.classmap import ClassView
-from drabridge.core.inventory.shape import Raw, managers_of, part, parts
+from drabridge.core.inventory.shape import Raw, managers_of, nodes_of, part, parts
+
+PER_DEVICE: Final = frozenset({"ifname", "interfacename", "hostname", "mac", "macaddress", "ipaddress"})
+"""Names of driver parameters, in lower case, that can be right for one device of a Pod only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRecord:
-    """A DeviceClass; `configuration` is what it configures for every device, as JSON, "" if it configures nothing."""
+    """A DeviceClass; `per_device` is a parameter that it sets for all devices and only one may have, "" if none is."""
 
     view: ClassView
-    configuration: str
+    per_device: str
     writers: frozenset[str]
     """The field managers of its spec."""
 
@@ -33,8 +35,9 @@ class ClassRecord:
     def of(cls, raw: Raw) -> Self:
         """Read a DeviceClass."""
         opaque = [part(each, "opaque", "parameters") for each in parts(part(raw, "spec"), "config")]
+        names = (key for value in nodes_of(opaque) if isinstance(value, dict) for key in value)
         return cls(
             ClassView.of(raw),
-            json.dumps(opaque, sort_keys=True) if opaque else "",
+            next((str(name) for name in names if str(name).lower() in PER_DEVICE), ""),
             managers_of(raw, "f:spec", "f:selectors") | managers_of(raw, "f:spec", "f:extendedResourceName"),
         )

@@ -40,6 +40,28 @@ GROUPS: Final[Mapping[Kind, str]] = {
 }
 """The API group of each kind; the others are of the core group."""
 
+NAMESPACED: Final = frozenset(
+    {
+        Kind.PODS,
+        Kind.LIMIT_RANGES,
+        Kind.QUOTAS,
+        Kind.CLAIMS,
+        Kind.TEMPLATES,
+        Kind.NAMESPACED_ROLES,
+        Kind.NAMESPACED_BINDINGS,
+        Kind.DEPLOYMENTS,
+        Kind.DAEMON_SETS,
+    }
+)
+
+
+def _with_namespace(raw: Raw) -> Raw:
+    """The object as kubectl would create it: a manifest may leave the namespace out."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("namespace"):
+        return raw
+    return {**raw, "metadata": {**metadata, "namespace": "default"}}
+
 
 @dataclass(frozen=True, slots=True)
 class _Namespace:
@@ -100,6 +122,8 @@ class Gathering:
             return False
         if text(raw, "apiVersion").rpartition("/")[0] != GROUPS.get(kind, ""):
             return False  # a kind of the same name, of somebody else
+        if kind in NAMESPACED:
+            raw = _with_namespace(raw)
         described = f"{kind} {key_of(raw)}" if isinstance(raw.get("metadata"), Mapping) else str(kind)
         try:
             self._found[kind][key_of(raw)] = self._readers[kind](raw)

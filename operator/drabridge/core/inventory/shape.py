@@ -6,9 +6,12 @@ What has another shape than the API's raises TypeError or ValueError, and the ob
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 Raw = Mapping[str, Any]
+
+LARGEST: Final = 100_000
+"""Values in an object that are looked through, if all of them are."""
 
 
 def part(raw: Raw, *names: str) -> Raw:
@@ -79,3 +82,18 @@ def managers_of(raw: Raw, *path: str) -> frozenset[str]:
         if fields is not None:
             found.add(text(entry, "manager"))
     return frozenset(found)
+
+
+def nodes_of(value: Any, most: int = LARGEST) -> Iterator[Any]:
+    """The value and all in it. Raises ValueError if that is more than `most`: YAML can say much in few words."""
+    waiting, count = [value], 0
+    while waiting:
+        each = waiting.pop()
+        count += 1
+        if count > most:
+            raise ValueError(f"it has more than {most} parts")
+        yield each
+        if isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each

@@ -70,11 +70,11 @@ class WorkloadRecord:
 
     def option(self, name: str) -> str:
         """The value of a command line option, "--name=value" or two words; "" if it is not there."""
-        for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
+        for at, word in enumerate(self.words):
             if word.startswith(f"{name}="):
                 return word.removeprefix(f"{name}=")
             if word == name:
-                return following
+                return "".join(self.words[at + 1 : at + 2])
         return ""
 
 
