@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -77,21 +77,21 @@ def gather(
     *,
     kinds: Iterable[Kind] = LISTS,
     complete: bool = False,
+    keep: Collection[Kind] = (),
 ) -> Gathered:
     """The cluster of the files, or of the kubeconfig where there are none.
 
     A kind without an object in the files counts as not seen, unless they are `complete`. Raises DrabridgeError where
-    nothing at all can be said.
+    nothing at all can be said. `keep` are kinds whose bodies are kept.
     """
     wanted = tuple(kinds)
     if paths:
-        return from_files(tuple(paths), wanted, complete=complete)
-    return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted)))
+        return _from_files(tuple(paths), wanted, keep, complete=complete)
+    return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep)))
 
 
-def from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], *, complete: bool) -> Gathered:
-    """Read files, directories and standard input."""
-    gathering = Gathering(_policy)
+def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collection[Kind], *, complete: bool) -> Gathered:
+    gathering = Gathering(_policy, keep)
     faults = []
     with bar("reading", sources.characters(paths), worth=1_000_000) as advance:
         for each in sources.read(paths, advance):
@@ -112,18 +112,22 @@ def _policy(raw: Mapping[str, Any]) -> PolicyView:
     return ExtendedResourcePolicy.parse(raw).view()
 
 
-async def _from_cluster(kubeconfig: Path | None, context: str | None, kinds: tuple[Kind, ...]) -> Inventory:
+async def _from_cluster(
+    kubeconfig: Path | None, context: str | None, kinds: tuple[Kind, ...], keep: Collection[Kind]
+) -> Inventory:
     agent = f"drabridge-cli/{version('drabridge')}"
     async with await Client.connect(kubeconfig, context, user_agent=agent) as client:
-        return await from_cluster(client, kinds)
+        return await from_cluster(client, kinds, keep)
 
 
-async def from_cluster(client: Client, kinds: tuple[Kind, ...] = tuple(LISTS)) -> Inventory:
+async def from_cluster(
+    client: Client, kinds: tuple[Kind, ...] = tuple(LISTS), keep: Collection[Kind] = ()
+) -> Inventory:
     """List what the cluster has of these kinds. What may not be listed counts as not seen.
 
     Raises InvalidInput where the cluster has no resource.k8s.io/v1, Unavailable where it does not answer.
     """
-    gathering = Gathering(_policy)
+    gathering = Gathering(_policy, keep)
     unseen: dict[Kind, str] = {}
     said = await client.version()
     server = version_of(f"{said.get('emulationMajor', '')}.{said.get('emulationMinor', '')}") or version_of(

@@ -10,7 +10,7 @@ calls come to the same end: applying the patch of a second call changes nothing.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -149,6 +149,12 @@ def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | 
     if marked and marked.claim_name and marked.claim_name not in names.taken:
         claim_name = marked.claim_name
     return Rewrite(_patch(pod, asked, claim_name, marked, zeros), claim_name, asked, tuple(left))
+
+
+def ask_for(pod: PodView, classes: Mapping[str, str]) -> Asked:
+    """What the Pod asks of these names (resource name -> DeviceClass), as one claim. Quantities must be readable."""
+    served = [ask for ask in _by_name(pod, None) if ask.resource in classes]
+    return _asked(served, plan(demands(pod, served), dict(classes)))
 
 
 def our_claim(pod: PodView) -> PodClaim | None:

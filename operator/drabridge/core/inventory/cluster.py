@@ -18,6 +18,7 @@ from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.nodes import NodeRecord, Taint
 from drabridge.core.inventory.pods import PodRecord
 from drabridge.core.inventory.selection import Placed, Selection, select
+from drabridge.core.inventory.shape import Raw
 from drabridge.core.inventory.slices import Pool, SliceRecord, TaintRule, pools_of
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
 from drabridge.core.podview import DEFAULT_SCHEDULER
@@ -105,6 +106,8 @@ class Inventory:
     beta: tuple[BetaUse, ...] = ()
     odd: tuple[Odd, ...] = ()
     unseen: Mapping[Kind, str] = field(default_factory=dict)
+    bodies: Mapping[Kind, tuple[Raw, ...]] = field(default_factory=dict)
+    """The objects as they are, of kinds that were to be kept: the allocation core reads them itself."""
 
     @cached_property
     def askers(self) -> tuple[ClaimRecord | TemplateRecord, ...]:

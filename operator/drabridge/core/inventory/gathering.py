@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -76,10 +76,11 @@ class _Namespace:
 class Gathering:
     """Takes raw objects in; `inventory` gives what was seen.
 
-    `policy` reads an ExtendedResourcePolicy, which has a model of its own.
+    `policy` reads an ExtendedResourcePolicy, which has a model of its own; `keep` are kinds whose bodies are kept.
     """
 
-    def __init__(self, policy: Callable[[Raw], PolicyView]) -> None:
+    def __init__(self, policy: Callable[[Raw], PolicyView], keep: Collection[Kind] = ()) -> None:
+        self._bodies: dict[Kind, dict[str, Raw]] = {kind: {} for kind in keep}
         self._readers: dict[Kind, Callable[[Raw], Any]] = {
             Kind.NODES: NodeRecord.of,
             Kind.PODS: PodRecord.of,
@@ -128,6 +129,8 @@ class Gathering:
         try:
             self._found[kind][key_of(raw)] = self._readers[kind](raw)
             self._note_beta(raw, described)
+            if kind in self._bodies:
+                self._bodies[kind][key_of(raw)] = _slim(raw)
         except InvalidInput as error:
             self._odd.append(Odd(error.object, f"{error.path}: {error.problem}"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -185,10 +188,16 @@ class Gathering:
             beta=tuple(self._beta.values()),
             odd=tuple(self._odd),
             unseen=unseen or {},
+            bodies={kind: tuple(bodies.values()) for kind, bodies in self._bodies.items()},
         )
 
     def _all(self, kind: Kind) -> Iterator[Any]:
         return iter(self._found[kind].values())
+
+
+def _slim(raw: Raw) -> Raw:
+    """The object without its managedFields, which are often the larger half of it."""
+    return {**raw, "metadata": {key: value for key, value in part(raw, "metadata").items() if key != "managedFields"}}
 
 
 def _gate(version: tuple[int, int] | None, flags: set[bool], classes: tuple[ClassRecord, ...]) -> Gate:

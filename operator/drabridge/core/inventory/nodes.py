@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from drabridge.core.inventory.shape import Raw, part, parts, text
+from drabridge.core.inventory.shape import Raw, part, parts, text, texts
 from drabridge.core.names import is_extended
 from drabridge.core.quantity import Quantity
 
@@ -70,6 +70,7 @@ class NodeRecord:
     taints: tuple[Taint, ...]
     unschedulable: bool
     kubelet: str
+    declared_features: frozenset[str]
     allocatable: Mapping[str, int]
 
     @classmethod
@@ -82,6 +83,7 @@ class NodeRecord:
             taints=tuple(map(Taint.of, parts(spec, "taints"))),
             unschedulable=spec.get("unschedulable") is True,
             kubelet=text(part(status, "nodeInfo"), "kubeletVersion"),
+            declared_features=frozenset(texts(status, "declaredFeatures")),
             allocatable={
                 name: Quantity.parse(str(value)).ceil()
                 for name, value in part(status, "allocatable").items()

@@ -50,6 +50,10 @@ class PodRecord:
 
     view: PodView
     tolerations: tuple[Toleration, ...]
+    node_selector: Mapping[str, str]
+    node_affinity: Raw
+    """The node selector that its affinity requires (v1.NodeSelector); {} if it requires none."""
+
     runtime_class: str
     priority: int
     gated: tuple[str, ...]
@@ -99,6 +103,8 @@ class PodRecord:
         return cls(
             view=view,
             tolerations=tuple(map(Toleration.of, parts(spec, "tolerations"))),
+            node_selector=part(spec, "nodeSelector"),
+            node_affinity=part(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
             runtime_class=text(spec, "runtimeClassName"),
             priority=number(spec, "priority"),
             gated=tuple(text(gate, "name") for gate in parts(spec, "schedulingGates")),
