@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from drabridge.cli import app
 from drabridge.core import reasons as module
+from drabridge.core.doctor.registry import CHECKS, THEMES
 from drabridge.delivery.metrics import Metrics
 
 REPOSITORY = Path(__file__).parents[1]
@@ -60,13 +61,38 @@ def metrics() -> str:
 
 
 def cli() -> str:
-    """What `drabridge operator --help` says."""
+    """What `--help` says, of all verbs."""
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    text = CliRunner().invoke(app, ["operator", "--help"]).output
-    lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
-    return page("Command line", "", f"```\n{lines}\n```\n")
+    text = "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`."
+    verbs = [str(command.name) for command in app.registered_commands]
+    return page("Command line", text, "".join(f"## {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
+
+
+def _help(verb: str) -> str:
+    text = CliRunner().invoke(app, [verb, "--help"]).output
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def doctor() -> str:
+    """Every check, by theme."""
+    text = (
+        "What `drabridge doctor` looks for, by theme. `--only` and `--skip` take ids and themes. A check whose kinds of"
+        " objects could not all be seen is not made, and said so.\n\n"
+        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors."
+    )
+    body = ""
+    for theme, checks in THEMES.items():
+        body += f"## {theme}\n"
+        for check in checks:
+            needs = ", ".join(check.needs) or "nothing"
+            body += (
+                f"### {check.id}\n{escaped(check.says)}\n\n"
+                f"- {check.severity}; looks at: {needs}\n- cure: {escaped(check.cure)}\n"
+                f"- made for {escaped(check.serves)}\n- [read more]({check.link})\n\n"
+            )
+    return page("Checks of doctor", text, body.rstrip("\n") + "\n")
 
 
 def rbac() -> str:
@@ -124,7 +150,7 @@ def page(title: str, text: str, body: str) -> str:
     return "\n".join(part for part in (f"{NOTE}\n# {title}", text, body) if part)
 
 
-PAGES = {"reasons.md": reasons, "metrics.md": metrics, "cli.md": cli, "rbac.md": rbac}
+PAGES = {"reasons.md": reasons, "metrics.md": metrics, "cli.md": cli, "rbac.md": rbac, "doctor.md": doctor}
 
 
 def main(arguments: list[str]) -> int:

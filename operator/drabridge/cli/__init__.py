@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drabridge.cli import capacity, doctor, drain, operator, select
+from drabridge.cli import capacity, doctor, drain, explain, operator, select
 from drabridge.core.errors import DrabridgeError
 
 app = typer.Typer(
@@ -37,6 +37,8 @@ def drabridge(
 ) -> None:
     """Take the options that stand before a verb."""
 
+
+app.command("explain", help=explain.HELP)(explain.explain)
 
 app.command("operator", help=operator.HELP)(operator.operator)
 

@@ -51,7 +51,7 @@ def name_not_served(cluster: Inventory) -> Iterator[Finding]:
     for name, pods in _unserved(cluster):
         if implicit_class(name) is None and not _is_special(name):
             cure = ""
-            if likely := _likely_class(cluster, name):
+            if likely := likely_class(cluster, name):
                 cure = f"kubectl annotate deviceclass {likely} drabridge.io/extended-resource-name={name}"
             yield Finding(f"resource name {name}", _waiting(pods), cure)
 
@@ -68,7 +68,7 @@ def driver_of(name: str) -> str:
     return f"{part}.{domain}"
 
 
-def _likely_class(cluster: Inventory, name: str) -> str:
+def likely_class(cluster: Inventory, name: str) -> str:
     """The one class without a declared name whose devices are most likely meant by this name; "" if none is."""
     driver = driver_of(name)
     for view in (each.view for each in cluster.classes):
