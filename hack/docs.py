@@ -79,14 +79,16 @@ def doctor() -> str:
     """Every check, by theme."""
     text = (
         "What `drabridge doctor` looks for, by theme. `--only` and `--skip` take ids and themes. A check whose kinds of"
-        " objects could not all be seen is not made, and said so.\n\n"
-        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors."
+        " objects could not all be seen is not made, and named.\n\n"
+        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors. Pains are numbered as in the"
+        " list of users' threads that this project began with; traps are ways in which Kubernetes or drabridge can be"
+        " misunderstood."
     )
     body = ""
     for theme, checks in THEMES.items():
         body += f"## {theme}\n"
         for check in checks:
-            needs = ", ".join(check.needs) or "nothing"
+            needs = ", ".join(check.needs) or "any object"
             body += (
                 f"### {check.id}\n{escaped(check.says)}\n\n"
                 f"- {check.severity}; looks at: {needs}\n- cure: {escaped(check.cure)}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,9 +21,9 @@ DEVICE_API = "resource.k8s.io/v1"
 RBAC_API = "rbac.authorization.k8s.io/v1"
 
 
-def inventory(objects: Iterable[Object], *, unseen: Iterable[Kind] = ()) -> Inventory:
+def inventory(objects: Iterable[Object], *, unseen: Iterable[Kind] = (), keep: Collection[Kind] = ()) -> Inventory:
     """What a cluster with these objects looks like, at NOW."""
-    gathering = Gathering(lambda raw: ExtendedResourcePolicy.parse(raw).view())
+    gathering = Gathering(lambda raw: ExtendedResourcePolicy.parse(raw).view(), keep)
     for each in objects:
         assert gathering.take(each), each
     return gathering.inventory(NOW, unseen=dict.fromkeys(unseen, "forbidden"))

@@ -38,16 +38,11 @@ def drabridge(
     """Take the options that stand before a verb."""
 
 
-app.command("explain", help=explain.HELP)(explain.explain)
-
 app.command("operator", help=operator.HELP)(operator.operator)
-
-app.command("drain", help=drain.HELP)(drain.drain)
-
 app.command("capacity", help=capacity.HELP)(capacity.capacity)
-
 app.command("doctor", help=doctor.HELP)(doctor.doctor)
-
+app.command("drain", help=drain.HELP)(drain.drain)
+app.command("explain", help=explain.HELP)(explain.explain)
 app.command("select", help=select.HELP)(select.select)
 
 

@@ -229,7 +229,7 @@ def _room(room: Room) -> Iterator[str]:
         if len(room.nodes) > _NODES_SHOWN:
             yield f"… and {len(room.nodes) - _NODES_SHOWN} more nodes"
     for each in room.barred:
-        count = f"{len(each.nodes)} nodes" if len(each.nodes) != 1 else f"node {each.nodes[0]}"
+        count = f"{len(each.nodes)} nodes" if len(each.nodes) != 1 else each.nodes[0]
         yield from terminal.wrapped(terminal.one_line(f"Not on {count}: {each.reason}"))
         for cure in each.cures[:3]:
             yield from terminal.indented(terminal.one_line(f"would help: {cure}"), terminal.width(), "  ", "    ")

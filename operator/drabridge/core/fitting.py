@@ -16,7 +16,7 @@ from drabridge.core.allocation.nodes import Node, SelectorProblem, matches
 from drabridge.core.allocation.outcomes import Allocated, Undecided
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, claim_label, holdings
-from drabridge.core.allocation.why import explain
+from drabridge.core.allocation.why import Why, explain
 from drabridge.core.claims import claim_body
 from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.cluster import Inventory, Kind
@@ -127,7 +127,7 @@ class Fitting:
 
         Raises AllocationError where the claims can be allocated nowhere, whatever is free.
         """
-        claims = tuple(Claim.of(raw) for raw in shape.claims)
+        claims = tuple(Claim.of(_defaulted(raw)) for raw in shape.claims)
         state = self._state
         counts: dict[str, int] = {}
         left: dict[str, list[NodeRecord]] = {}
@@ -171,7 +171,7 @@ class Fitting:
                 groups.setdefault(outcome.error, []).append(node)
                 continue
             why = explain(self._snapshot, self._state, _place(node), claims)
-            reason = why.summary()
+            reason = _said(why)
             groups.setdefault(reason, []).append(node)
             cures.setdefault(reason, tuple(map(str, why.changes)))
         found = [Barred(reason, _names(members), cures.get(reason, ())) for reason, members in groups.items()]
@@ -179,6 +179,38 @@ class Fitting:
         if len(nodes) > EXPLAINED:
             found.append(Barred("not looked at closely", _names(nodes[EXPLAINED:])))
         return found
+
+
+def _said(why: Why) -> str:
+    """The first request that cannot be met by itself, with what removed the devices; else what is wrong with all."""
+    for request in why.requests:
+        if not request.is_met:
+            counts = ", ".join(f"{count} {removal}" for removal, count in request.counts.items())
+            removed = f" (without {counts})" if counts else ""
+            left = f"{request.left} of {request.devices} devices are left{removed}"
+            return f"{request.request} of claim {request.claim} needs {request.needed}, {left}"
+    return why.summary()
+
+
+def _defaulted(raw: Raw) -> Raw:
+    """A claim as the API server would have stored it: a manifest may leave mode and count out."""
+    spec: Any = raw.get("spec") or {}
+    devices: Any = spec.get("devices") or {}
+    requests = []
+    for request in devices.get("requests") or ():
+        changed = dict(request)
+        if isinstance(request.get("exactly"), Mapping):
+            changed["exactly"] = _with_mode(request["exactly"])
+        if request.get("firstAvailable"):
+            changed["firstAvailable"] = [_with_mode(each) for each in request["firstAvailable"]]
+        requests.append(changed)
+    return {**raw, "spec": {**spec, "devices": {**devices, "requests": requests}}}
+
+
+def _with_mode(request: Mapping[str, Any]) -> dict[str, Any]:
+    mode = request.get("allocationMode") or "ExactCount"
+    count = {"count": request.get("count") or 1} if mode == "ExactCount" else {}
+    return {**request, "allocationMode": mode, **count}
 
 
 def _takes(allocation: Mapping[str, Any]) -> bool:

@@ -59,8 +59,7 @@ def test_no_single_technique_makes_a_difference(techniques: Techniques) -> None:
 
 def test_the_bounded_search_takes_few_steps() -> None:
     steps = sorted(
-        answer(each.scenario, faults=UpstreamFaults.all())["allocateOneInvocations"] or 0
-        for each in random_scenarios()
+        answer(each.scenario, faults=UpstreamFaults.all())["allocateOneInvocations"] or 0 for each in random_scenarios()
     )
     assert sum(steps) < 16_000  # upstream: 124,736
     assert steps[-1] < 3_000  # upstream: 51,801

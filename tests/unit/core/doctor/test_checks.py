@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jsonpatch
 import pytest
 
 from builders import CLAIM
@@ -45,12 +44,9 @@ from clusters import (
 )
 from drabridge.core.doctor.registry import CHECKS, THEMES
 from drabridge.core.inventory.cluster import Inventory
-from drabridge.core.podview import PodView
-from drabridge.core.rewrite import ClaimNames, Rewrite, decide
+from rewriting import ANNOTATED, OLD, rewritten
 
-ANNOTATED = device_class(metadata={"annotations": {"drabridge.io/extended-resource-name": NAME}})
 DECLARED = device_class(extendedResourceName=NAME)
-OLD = [server("v1.35.0"), node("node-1", kubelet="v1.35.0"), resource_slice("slice-1"), ANNOTATED, *BRIDGE]
 NEW = [server("v1.37.0"), node("node-1"), resource_slice("slice-1"), DECLARED]
 WITHOUT_CLASS = [server("v1.35.0"), node("node-1", kubelet="v1.35.0"), resource_slice("slice-1")]
 
@@ -63,15 +59,6 @@ class Case:
     finds: tuple[str, ...]
     evidence: str = ""
     cure: str = ""
-
-
-def rewritten(raw: Object) -> Object:
-    """The Pod as drabridge's webhook stores it in the cluster OLD."""
-    view = inventory(OLD).cluster("default")
-    verdict = decide(PodView.of({**raw, "spec": {**raw["spec"], "nodeName": ""}}), view, ClaimNames(CLAIM))
-    assert isinstance(verdict, Rewrite), verdict
-    patched: Object = jsonpatch.apply_patch({**raw, "metadata": dict(raw["metadata"])}, verdict.patch)
-    return patched
 
 
 def managed(manager: str, path: dict[str, object], api: str = "v1") -> Object:
