@@ -67,7 +67,7 @@ def cli() -> str:
         os.environ.pop(name, None)
     text = "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`."
     verbs = [str(command.name) for command in app.registered_commands]
-    return page("Command line", text, "".join(f"## {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
+    return page("Command line", text, "\n".join(f"## drabridge {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
 
 
 def _help(verb: str) -> str:
@@ -80,9 +80,9 @@ def doctor() -> str:
     text = (
         "What `drabridge doctor` looks for, by theme. `--only` and `--skip` take ids and themes. A check whose kinds of"
         " objects could not all be seen is not made, and named.\n\n"
-        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors. Pains are numbered as in the"
-        " list of users' threads that this project began with; traps are ways in which Kubernetes or drabridge can be"
-        " misunderstood."
+        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors. Pains are numbered as in"
+        " the list of users' threads that this project began with; traps are ways in which Kubernetes or drabridge can"
+        " be misunderstood."
     )
     body = ""
     for theme, checks in THEMES.items():

@@ -19,7 +19,7 @@ from drabridge.cli.terminal import printable
 from drabridge.cli.verdicts import Output
 from drabridge.core import resourceslice, selection
 from drabridge.core.cel.explain import instrument
-from drabridge.core.cel.selector import CompileError, compile_selector
+from drabridge.core.cel.selector import CompileError, Selector, compile_selector
 from drabridge.core.errors import DrabridgeError, InvalidInput
 from drabridge.core.resourceslice import PublishedDevice, ReadSlice
 from drabridge.core.selection import Verdict
@@ -87,7 +87,9 @@ def select(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     context_name: Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.")] = None,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="DEVICE", help="Explain one device: driver/pool/device, pool/device or device."),
+        typer.Option(
+            metavar="DEVICE", help="Explain one device: driver/pool/device, pool/device or device; -o wide adds costs."
+        ),
     ] = None,
     output: Annotated[
         Output, typer.Option("--output", "-o", metavar="FORMAT", help="table, wide, json, yaml or name.")
@@ -99,8 +101,12 @@ def select(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     if jsonl:
         raise typer.Exit(answers.run(filename or [sources.STDIN], sys.stdout))
     try:
+        selector = compile_selector(expression or "")
         gathered = _gather(filename, kubeconfig, context_name)
-        code = _select(expression or "", gathered, explain, output)
+        code = _select(selector, gathered, explain, output)
+    except CompileError as error:
+        _complain([selection.compile_failure(verdicts.OWNER, 0, str(error))])
+        code = BAD_INPUT
     except DrabridgeError as error:
         _complain([str(error)])
         code = BAD_INPUT
@@ -189,18 +195,12 @@ def _bar(what: str, total: int, *, worth: int) -> Iterator[sources.Progress]:
 # Decide and print
 
 
-def _select(expression: str, gathered: Gathered, explain: str | None, output: Output) -> int:
-    try:
-        selector = compile_selector(expression)
-    except CompileError as error:
-        message = selection.compile_failure(verdicts.OWNER, 0, str(error))
-        _complain([*map(str, gathered.faults), message])
-        return BAD_INPUT
+def _select(selector: Selector, gathered: Gathered, explain: str | None, output: Output) -> int:
+    _complain(map(str, gathered.faults))
     instrumented = instrument(selector)
     if explain is not None:
         device = _the_one(explain, gathered.devices)
         explained = selection.explained(instrumented, device)
-        _complain(map(str, gathered.faults))
         _print(verdicts.explanation(device, explained, output))
         return verdicts.explanation_code(explained)
     judged: list[tuple[PublishedDevice, Verdict]] = []
@@ -208,8 +208,7 @@ def _select(expression: str, gathered: Gathered, explain: str | None, output: Ou
         for device in gathered.devices:
             judged.append((device, selection.judge(instrumented, device)))
             advance(1)
-    _complain(map(str, gathered.faults))
-    _print(verdicts.listing(expression, judged, gathered.faults, output))
+    _print(verdicts.listing(selector.expression, judged, gathered.faults, output))
     if output is not Output.JSON and output is not Output.YAML:
         _say(verdicts.summary(judged))
     return _code(judged, gathered.faults)
@@ -232,8 +231,9 @@ def _the_one(wanted: str, devices: list[PublishedDevice]) -> PublishedDevice:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         cure = "write more of it, from the end: pool/device or driver/pool/device"
         raise InvalidInput(f"--explain {wanted}", "", f"may be {names}{more}", cure)
-    known = ", ".join(str(each.id) for each in devices[:3]) or "there are no devices at all"
-    raise InvalidInput(f"--explain {wanted}", "", "there is no such device", f"name one, for example of: {known}")
+    known = ", ".join(str(each.id) for each in devices[:3])
+    cure = f"name one of {len(devices)}, such as {known}" if known else "name files or a cluster with devices"
+    raise InvalidInput(f"--explain {wanted}", "", "there is no such device", cure)
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from drabridge.cli.plainyaml import UNUSUAL, PlainReader
 from drabridge.core.errors import InvalidInput, Missing, quoted
 from drabridge.kube.client import Client
 
@@ -32,9 +33,6 @@ _DEEPEST_LIST: Final = 8
 
 _MARKER: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
 """Begins a document wherever it stands: YAML allows it at the start of a line for nothing else."""
-
-_NOTHING: Final = re.compile(r"\s*(?:#[^\n]*\s*|%[^\n]*\s*)*")
-"""A document without content: blanks, comments, directives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,11 @@ def read(paths: Iterable[str], progress: Progress | None = None) -> Iterator[Fou
 def characters(paths: Iterable[str]) -> int:
     """Estimate how many characters `read` will tell its progress of; standard input does not count."""
     total = 0
-    for path in map(Path, paths):
-        if str(path) != STDIN and path.exists():
-            total += sum(each.stat().st_size for each in (_listed(path) if path.is_dir() else [path]))
+    for path in paths:
+        try:
+            total += sum(each.stat().st_size for each in _paths(path)) if path != STDIN else 0
+        except OSError:  # `read` says so
+            continue
     return total
 
 
@@ -109,7 +109,7 @@ def parse(text: str, source: str, progress: Progress | None = None) -> Iterator[
     number = 0
     line = 1
     for document in _documents(text):
-        if not _NOTHING.fullmatch(document):
+        if not _is_empty(document):
             number += 1
             yield from _objects(document, Origin(source, number, line + _leading_lines(document)), line)
         line += document.count("\n")
@@ -122,42 +122,52 @@ async def list_cluster(
 ) -> list[Sourced]:
     """Read all objects of a kind from a cluster, in the first version that it serves.
 
-    Raises what `Client.connect` and `Client.list_all` raise; Missing if it serves none.
+    Raises what `Client.connect` and `Client.list_all` raise; InvalidInput if it serves none.
     """
+    asked = []
     async with await Client.connect(kubeconfig, context, user_agent=f"drabridge-cli/{version('drabridge')}") as client:
-        missing: Missing | None = None
+        origin = Origin(f"cluster {client.credentials.host}")
         for resource in versions:
+            asked.append(f"{resource.plural} of {resource.api_version}")
             try:
                 items = await client.list_all(resource, namespace)
-            except Missing as error:
-                missing = missing or error
+            except Missing:
                 continue
-            origin = Origin(f"cluster {client.credentials.host}")
             about = {"apiVersion": resource.api_version, "kind": resource.kind}  # items of a list carry neither
             return [Sourced({**about, **item}, origin) for item in items]
-        raise missing or Missing("nothing was asked for")
+    cure = "`kubectl api-resources` shows what it serves; name another cluster, or objects in files"
+    raise InvalidInput(str(origin), "", f"it does not serve {', '.join(asked)}", cure)
 
 
 def _files(path: str) -> Iterator[tuple[str, str] | InvalidInput]:
     if path == STDIN:
         yield _decoded(sys.stdin.buffer.read(), "standard input")
         return
-    found = [Path(path)]
-    if found[0].is_dir():
-        found = _listed(found[0])
-        if not found:
-            yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
+    try:
+        found = _paths(path)
+    except OSError as error:
+        yield _unreadable(path, error)
+        return
+    if not found:
+        yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
     for each in found:
         try:
             content = each.read_bytes()
         except OSError as error:
-            yield InvalidInput(str(each), "", (error.strerror or str(error)).lower(), "name a file that can be read")
+            yield _unreadable(str(each), error)
         else:
             yield _decoded(content, str(each))
 
 
-def _listed(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and path.is_file())
+def _paths(path: str) -> list[Path]:
+    """List the files that a path stands for: itself, or what of a directory is to be read. Raises OSError."""
+    if not Path(path).is_dir():
+        return [Path(path)]
+    return sorted(each for each in Path(path).iterdir() if each.suffix in SUFFIXES and each.is_file())
+
+
+def _unreadable(path: str, error: OSError) -> InvalidInput:
+    return InvalidInput(path, "", (error.strerror or str(error)).lower(), "name a file that can be read")
 
 
 def _any_suffix() -> str:
@@ -177,6 +187,12 @@ def _documents(text: str) -> Iterator[str]:
         yield text[start : marker.start()]
         start = marker.start()
     yield text[start:]
+
+
+def _is_empty(document: str) -> bool:
+    """Whether there is nothing but blanks, comments and directives."""
+    lines = (line.strip() for line in document.removeprefix("---").splitlines())
+    return all(not line or line[0] in "#%" for line in lines)
 
 
 def _leading_lines(document: str) -> int:
@@ -229,6 +245,9 @@ def _load(document: str) -> Any:
             return json.loads(document, object_pairs_hook=_pairs, parse_constant=_no_number)
         except json.JSONDecodeError:
             pass  # YAML in braces, or broken: YAML says where
+    plain = _PLAIN.read(document)
+    if plain is not UNUSUAL:
+        return plain
     return yaml.load(document, Loader=_Loader)  # noqa: S506 -- a safe loader, see below
 
 
@@ -272,6 +291,9 @@ def _sexagesimal_free(loader: Any, node: yaml.ScalarNode) -> Any:
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal_free)
 _Loader.add_constructor("tag:yaml.org,2002:float", _sexagesimal_free)
+
+
+_PLAIN: Final = PlainReader(_Loader)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

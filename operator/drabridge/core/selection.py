@@ -116,9 +116,8 @@ def without_duplicates(slices: Iterable[ReadSlice]) -> tuple[list[PublishedDevic
         for device in each.devices:
             known = first.setdefault(device.id, device)
             if known is not device:
-                where = "twice" if known.slice == device.slice else f"by {known.slice}, too"
-                problem = f"publishes device {device.id} {where}"
-                faults.append(
-                    InvalidInput(device.slice, "spec.devices", problem, "give each device of a pool its name")
-                )
+                again = "twice" if known.source == device.source else f"as {known.source} does"
+                problem = f"publishes device {device.id} {again}"
+                cure = "give each device of a pool a name of its own"
+                faults.append(InvalidInput(device.source, "spec.devices", problem, cure))
     return list(first.values()), faults

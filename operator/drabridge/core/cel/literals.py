@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from drabridge.core.cel import operators, times
+from drabridge.core.cel.library.named_formats import FORMATS, NamedFormat
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import Duration, Opaque, Optional, Timestamp, TypeValue, Uint
 
@@ -17,11 +18,12 @@ _FUNCTIONS: Final = {
     "kubernetes.Quantity": "quantity",
     "kubernetes.Semver": "semver",
     "kubernetes.URL": "url",
-    "kubernetes.NamedFormat": "format.named",
     "net.IP": "ip",
     "net.CIDR": "cidr",
 }
 """The functions that make values of a library from text."""
+
+_FORMATS: Final = {named.name: function for function, named in FORMATS.items()}
 
 _DOUBLES: Final = {"NaN": "NaN", "+Inf": "Infinity", "-Inf": "-Infinity"}
 
@@ -116,6 +118,8 @@ def _made(value: Any, longest: int) -> str:
             return f"duration({quote(times.duration_text(value))})"
         case TypeValue():
             return value.name
+        case NamedFormat() if value.name in _FORMATS:
+            return f"format.{_FORMATS[value.name]}()"
         case Opaque() if value.type_name in _FUNCTIONS:
             return f"{_FUNCTIONS[value.type_name]}({quote(str(value)[: longest + 1])})"
         case _:

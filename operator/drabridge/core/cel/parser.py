@@ -1,7 +1,7 @@
 """Tokens to a syntax tree, with the macros expanded (cel-go's grammar and parser).
 
-Syntax errors end at the first one: cel-go's generated parser tries to go on and reports more, with texts that depend
-on its tables.
+After a stray token in the place of an operand the parser goes on, as cel-go's generated one does; other syntax errors
+end it at once, where cel-go's tries to go on and reports more, with texts that depend on its tables.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _BINARY: Final = {
     "+": ("_+_", 4), "-": ("_-_", 4), "*": ("_*_", 5), "/": ("_/_", 5), "%": ("_%_", 5),
 }  # fmt: skip
 """The function and the precedence of each binary operator."""
+
+_OPERAND_SYMBOLS: Final = frozenset("[{(.-!")
 
 _EXPECTED: Final = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -132,7 +134,8 @@ class _Parser:
     def start(self) -> ast.Node:
         root = run(self._expression())
         if self._token.kind != "end":
-            raise self._syntax(f"extraneous input '{self._token.text}' expecting <EOF>")
+            fault = "extraneous" if self._tokens[self._position + 1].kind == "end" else "mismatched"
+            raise self._syntax(f"{fault} input '{self._token.text}' expecting <EOF>")
         return root
 
     def _expression(self) -> Step[ast.Node]:
@@ -232,13 +235,35 @@ class _Parser:
             self._depths[node.id] = depth
         return node
 
+    def _starts_operand(self, token: Token) -> bool:
+        if token.kind == "symbol":
+            return token.text in _OPERAND_SYMBOLS
+        return token.kind not in ("end", "escaped") and token.text != "in"
+
+    def _skip_stray(self, fault: str) -> None:
+        """See to it that an operand comes next, as the grammar's generated parser does.
+
+        A single token that does not belong there is left out, and the parser goes on to find more that is wrong. Raises
+        SourceError with `fault` ("mismatched", "extraneous") where that would not help.
+        """
+        token = self._token
+        if self._starts_operand(token):
+            return
+        if token.kind == "end" or not self._starts_operand(self._tokens[self._position + 1]):
+            raise self._syntax(f"{fault} input '{token.text}' expecting {_EXPECTED}")
+        self.issues.append(Issue(token.offset, f"Syntax error: extraneous input '{token.text}' expecting {_EXPECTED}"))
+        self._position += 1
+
     def _unary(self) -> Step[ast.Node]:
+        self._skip_stray("mismatched")
         for symbol, function in (("!", "!_"), ("-", "-_")):
             if not self._at(symbol):
                 continue
             operators: list[Token] = []
             while self._at(symbol) and (operators or not self._at_negative_number()):
                 operators.append(self._next())
+            if symbol == "!":
+                self._skip_stray("extraneous")
             inner: ast.Node = yield self._operand()
             start = operators[0].offset if operators else self.spans[inner.id][0]
             if len(operators) % 2 == 0:
