@@ -78,11 +78,10 @@ def _help(verb: str) -> str:
 def doctor() -> str:
     """Every check, by theme."""
     text = (
-        "What `drabridge doctor` looks for, by theme. `--only` and `--skip` take ids and themes. A check whose kinds of"
-        " objects could not all be seen is not made, and named.\n\n"
-        f"{len(CHECKS)} checks. Exit code 0: nothing, or only information; 1: warnings; 3: errors. Pains are numbered as in"
-        " the list of users' threads that this project began with; traps are ways in which Kubernetes or drabridge can"
-        " be misunderstood."
+        f"What `drabridge doctor` looks for: {len(CHECKS)} checks, by theme. `--only` and `--skip` take ids and themes."
+        " A check whose kinds of objects could not all be seen is not made, and named. Exit code 0: nothing, or only"
+        " information; 1: warnings; 3: errors.\n\nPains are numbered as in the list of users' threads that this project"
+        " began with; traps are ways in which Kubernetes or drabridge can be misunderstood."
     )
     body = ""
     for theme, checks in THEMES.items():

@@ -38,7 +38,7 @@ class PlainReader:
         parser = self._loader(text)
         try:
             return self._document(parser.get_event)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             return UNUSUAL
         finally:
             parser.dispose()
