@@ -18,7 +18,6 @@ from drabridge.core.errors import DrabridgeError, InvalidInput, Missing, Refused
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.gathering import Gathering
 from drabridge.core.inventory.pods import version_of
-from drabridge.core.inventory.shape import nodes_of
 from drabridge.core.policy import PolicyView
 from drabridge.delivery.native import SINCE_KEY, STATE, gate_of, since_of
 from drabridge.kube import resources
@@ -30,7 +29,6 @@ SETTLE_SECONDS: Final = 600.0
 
 HOME: Final = "drabridge-system"
 NOT_IN_FILES: Final = "the files hold none"
-_POLICY_PARTS: Final = 10_000
 
 LISTS: Final[Mapping[Kind, tuple[Resource, ...]]] = {
     Kind.NAMESPACES: (resources.NAMESPACES,),
@@ -107,8 +105,6 @@ def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collectio
 
 
 def _policy(raw: Mapping[str, Any]) -> PolicyView:
-    for _ in nodes_of(raw, _POLICY_PARTS):
-        pass
     return ExtendedResourcePolicy.parse(raw).view()
 
 

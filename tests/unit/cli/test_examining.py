@@ -175,7 +175,7 @@ def test_what_cannot_be_read_does_not_hide_the_rest(write: Write) -> None:
         "ExtendedResourcePolicy odd",
         "DeviceClass bomb",
     ]
-    assert "DeviceClass bomb is left out: ValueError: it has more than 100000 parts" in done.stderr
+    assert "DeviceClass bomb is left out: ValueError: it has more than 100000 values" in done.stderr
 
 
 def test_a_part_that_is_broken_shows_in_the_exit_code(write: Write, tmp_path: Path) -> None:

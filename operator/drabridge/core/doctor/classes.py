@@ -216,8 +216,10 @@ def native_class_differs(cluster: Inventory) -> Iterator[Finding]:
         return
     for name in sorted(cluster.class_map.names()):
         policy = cluster.effective_policies.get(name)
-        if policy and policy.delivery is not Delivery.AUTO:
-            continue
+        if (policy and policy.delivery is not Delivery.AUTO) or (
+            cluster.bridged and not cluster.class_map.native(name)
+        ):
+            continue  # it is meant, or drabridge serves what nobody else does
         hindrance = hindrance_of(name, cluster.cluster_view)
         if hindrance and hindrance.reason is Reason.CLASS_DIFFERS:
             yield Finding(f"resource name {name}", hindrance.detail)

@@ -82,8 +82,3 @@ def listed(names: Iterable[str]) -> str:
 def counted(count: int, what: str) -> str:
     """A number of things: "1 node", "2 nodes"."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def pod(key: str) -> str:
-    """How findings call a Pod."""
-    return f"Pod {key}"

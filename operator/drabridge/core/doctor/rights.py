@@ -13,6 +13,9 @@ from drabridge.core.inventory.cluster import Inventory, Kind
 GROUP: Final = "resource.k8s.io"
 WRITE: Final = ("update", "patch")
 ADMIN_LABELS: Final = ("resource.kubernetes.io/admin-access", "resource.k8s.io/admin-access")
+GRANULAR_SINCE: Final = (1, 36)
+"""The first version with the gate DRAResourceClaimGranularStatusAuthorization on."""
+
 NODE_VERBS: Final = ("associated-node:", "arbitrary-node:")
 
 NEEDED: Final = (
@@ -45,13 +48,32 @@ def _bound_to(cluster: Inventory, role: RoleRecord) -> str:
 @check(
     "role-lacks-binding",
     Severity.ERROR,
-    cure="add update and patch on resourceclaims/binding; on older clusters that does no harm",
+    cure="add update and patch on resourceclaims/binding",
     serves="pain 0.5: from 1.36 on writing an allocation needs resourceclaims/binding (kubernetes#134947)",
     link=links.issue(134947),
     needs=(Kind.ROLES,),
 )
 def role_lacks_binding(cluster: Inventory) -> Iterator[Finding]:
     """A role may write the status of ResourceClaims, but neither allocations nor devices, which 1.36 asks for."""
+    if cluster.server is None or cluster.server >= GRANULAR_SINCE:
+        yield from _without_binding(cluster)
+
+
+@check(
+    "role-will-lack-binding",
+    Severity.WARNING,
+    cure="add update and patch on resourceclaims/binding before the upgrade; now it does no harm",
+    serves="trap: third-party allocators break on the day of the upgrade to 1.36",
+    link=links.issue(134947),
+    needs=(Kind.ROLES,),
+)
+def role_will_lack_binding(cluster: Inventory) -> Iterator[Finding]:
+    """A role may write the status of ResourceClaims by a right that is not enough from Kubernetes 1.36 on."""
+    if cluster.server is not None and cluster.server < GRANULAR_SINCE:
+        yield from _without_binding(cluster)
+
+
+def _without_binding(cluster: Inventory) -> Iterator[Finding]:
     for role in cluster.roles:
         allowed = role.bootstrap or _writes(role, "resourceclaims/binding") or _may_drive(role)
         if not allowed and _writes(role, "resourceclaims/status"):
@@ -136,6 +158,7 @@ def namespace_owner_grants_himself(cluster: Inventory) -> Iterator[Finding]:
 
 CHECKS = (
     role_lacks_binding,
+    role_will_lack_binding,
     role_lacks_node_verbs,
     drabridge_lacks_rights,
     admin_access_open,

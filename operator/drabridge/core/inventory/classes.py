@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from drabridge.core.classmap import ClassView
-from drabridge.core.inventory.shape import Raw, managers_of, nodes_of, part, parts
+from drabridge.core.inventory.shape import Raw, managers_of, names_in, part, parts
 
 PER_DEVICE: Final = frozenset({"ifname", "interfacename", "hostname", "mac", "macaddress", "ipaddress"})
 """Names of driver parameters, in lower case, that can be right for one device of a Pod only."""
@@ -35,9 +35,8 @@ class ClassRecord:
     def of(cls, raw: Raw) -> Self:
         """Read a DeviceClass."""
         opaque = [part(each, "opaque", "parameters") for each in parts(part(raw, "spec"), "config")]
-        names = (key for value in nodes_of(opaque) if isinstance(value, dict) for key in value)
         return cls(
             ClassView.of(raw),
-            next((str(name) for name in names if str(name).lower() in PER_DEVICE), ""),
+            next((name for name in names_in(opaque) if name.lower() in PER_DEVICE), ""),
             managers_of(raw, "f:spec", "f:selectors") | managers_of(raw, "f:spec", "f:extendedResourceName"),
         )

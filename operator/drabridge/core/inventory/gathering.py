@@ -16,7 +16,7 @@ from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
 from drabridge.core.inventory.nodes import NodeRecord
 from drabridge.core.inventory.pods import PodRecord, version_of
-from drabridge.core.inventory.shape import Raw, key_of, part, parts, text
+from drabridge.core.inventory.shape import Raw, check_size, key_of, part, parts, text
 from drabridge.core.inventory.slices import SliceReader, TaintRule
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
 from drabridge.core.policy import PolicyView
@@ -127,6 +127,7 @@ class Gathering:
             raw = _with_namespace(raw)
         described = f"{kind} {key_of(raw)}" if isinstance(raw.get("metadata"), Mapping) else str(kind)
         try:
+            check_size(raw)
             self._found[kind][key_of(raw)] = self._readers[kind](raw)
             self._note_beta(raw, described)
             if kind in self._bodies:

@@ -11,7 +11,7 @@ from typing import Any, Final
 Raw = Mapping[str, Any]
 
 LARGEST: Final = 100_000
-"""Values in an object that are looked through, if all of them are."""
+"""Values of an object. The API server stores objects of up to some megabytes, which have fewer."""
 
 
 def part(raw: Raw, *names: str) -> Raw:
@@ -84,16 +84,26 @@ def managers_of(raw: Raw, *path: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def nodes_of(value: Any, most: int = LARGEST) -> Iterator[Any]:
-    """The value and all in it. Raises ValueError if that is more than `most`: YAML can say much in few words."""
-    waiting, count = [value], 0
+def check_size(raw: Raw, most: int = LARGEST) -> None:
+    """Raise ValueError for an object of more than `most` values: YAML can say that in few words, by aliases."""
+    waiting: list[Any] = [raw]
+    count = 0
+    while waiting:
+        value = waiting.pop()
+        count += len(value)
+        if count > most:
+            raise ValueError(f"it has more than {most} values")
+        values = value.values() if isinstance(value, Mapping) else value
+        waiting += [each for each in values if each.__class__ is dict or each.__class__ is list]
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """All names of fields in a value, however deep; its size was checked before."""
+    waiting = [value]
     while waiting:
         each = waiting.pop()
-        count += 1
-        if count > most:
-            raise ValueError(f"it has more than {most} parts")
-        yield each
         if isinstance(each, Mapping):
+            yield from map(str, each)
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each

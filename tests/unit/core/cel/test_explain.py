@@ -10,7 +10,7 @@ import pytest
 
 from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.environment import new_expressions, stored_expressions
-from drabridge.core.cel.explain import Failure, Part, State, explain
+from drabridge.core.cel.explain import Explanation, Failure, Part, State, explain, instrument
 from drabridge.core.cel.selector import CompileError, Match, Selector, SelectorError, compile_selector
 
 Case = dict[str, Any]

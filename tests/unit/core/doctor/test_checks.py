@@ -573,6 +573,11 @@ CASES: dict[str, Case] = {
         ("ClusterRole own-scheduler",),
         "bound to User somebody",
     ),
+    "role-will-lack-binding": Case(
+        [server("v1.35.0"), role("own-scheduler", rule("resource.k8s.io", "resourceclaims/status", "get update"))],
+        ("ClusterRole own-scheduler",),
+        "bound to nobody that is seen",
+    ),
     "role-lacks-node-verbs": Case(
         [role("driver", rule("resource.k8s.io", "resourceclaims/driver", "update patch"))],
         ("ClusterRole driver",),
