@@ -67,6 +67,8 @@ class Theme:
     requests: tuple[int, int] = (1, 3)
     kinds: tuple[int, int] = (1, 4)
     tight: bool = False
+    part: int = 100
+    """Percent of the traits that a scenario really has often."""
 
 
 def _theme(*often: str, **counts: Any) -> Theme:
@@ -77,7 +79,7 @@ def _theme(*often: str, **counts: Any) -> Theme:
 
 THEMES: Mapping[str, Theme] = {
     "mixed": _theme("constraints", "selectors", "sublists", "in use", "taints"),
-    "everything": _theme(*TRAITS),
+    "everything": _theme(*TRAITS, part=40),
     "easy": _theme("constraints", "config", "shared", "counters", devices=(6, 12), claims=(1, 2), requests=(1, 2)),
     "tiny": _theme("constraints", "selectors", "in use", devices=(1, 4), claims=(1, 2), requests=(1, 2)),
     "tight": _theme("constraints", "selectors", tight=True, devices=(3, 9)),
@@ -85,11 +87,11 @@ THEMES: Mapping[str, Theme] = {
     "partitions": _theme("counters", "selectors", "groups", "in use", tight=True, devices=(3, 9)),
     "shares": _theme("shared", "capacity", "in use", "counters", devices=(1, 6), tight=True),
     "lists": _theme("lists", "constraints", "derived", tight=True, devices=(3, 8)),
-    "sublists": _theme("sublists", "constraints", "all", "config", tight=True, devices=(2, 7)),
+    "sublists": _theme("sublists", "constraints", "all", "config", tight=True, devices=(2, 7), part=75),
     "all": _theme("all", "constraints", "sublists", "errors", "capacity", devices=(2, 7)),
     "errors": _theme("errors", "selectors", "derived", "constraints", "shared", tight=True, devices=(2, 7)),
     "admin": _theme("admin", "in use", "counters", "shared", "constraints", devices=(2, 6)),
-    "pools": _theme("pools", "nodes", "counters", "groups", "all"),
+    "pools": _theme("pools", "nodes", "counters", "groups", "all", part=60),
     "nodes": _theme("nodes", "binding", "node operations", "config"),
     "large": _theme("sublists", "all", "constraints", devices=(20, 40), claims=(1, 2), tight=True, kinds=(1, 2)),
     "trap": _theme(),
@@ -201,6 +203,7 @@ class Builder:
 
     dice: Dice
     theme: Theme
+    often: frozenset[str] = frozenset()
     features: dict[str, bool] = field(default_factory=dict)
     slices: list[Object] = field(default_factory=list)
     claims: int = 1
@@ -209,6 +212,7 @@ class Builder:
     """(driver, pool, device), of what is likely to be there."""
 
     def build(self) -> Object:
+        self.often = frozenset(each for each in sorted(self.theme.often) if self.dice.percent(self.theme.part))
         self.features = self.choose_features()
         for number in range(self.dice.weighted({1: 6, 2: 3, 3: 1})):
             self.add_pool(number)
@@ -227,7 +231,7 @@ class Builder:
         }
 
     def likes(self, trait: str, *, often: float = 55, rarely: float = 6) -> bool:
-        return self.dice.percent(often if trait in self.theme.often else rarely)
+        return self.dice.percent(often if trait in self.often else rarely)
 
     def allows(self, feature: str) -> bool:
         """Whether requests may ask for something. What is off is asked for now and then all the same."""
@@ -443,9 +447,9 @@ class Builder:
     def capacity(self, name: str) -> Object:
         dice = self.dice
         if name == "memory":
-            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "2Gi", "5Gi", "1536Mi")
+            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "1536Mi", "2Gi", "5Gi")
         else:
-            values, small = ("4", "10", "12"), ("1", "2", "500m", "3")
+            values, small = ("4", "10", "12"), ("500m", "1", "2", "3")
         capacity: Object = {"value": dice.choice(values)}
         kind = dice.weighted({"none": 5, "default": 2, "range": 4, "values": 2})
         if kind == "none":

@@ -75,6 +75,8 @@ type allocatorOptions struct {
 	budget  time.Duration
 	timeout time.Duration
 	strict  bool
+	// keepCompiled makes NsFirst meaningless, and everything faster: a compiler takes milliseconds to make.
+	keepCompiled bool
 }
 
 // newAllocatorOracleCommand answers scenarios, one JSON object a line, by upstream's own allocator.
@@ -98,6 +100,7 @@ func newAllocatorOracleCommand() *cobra.Command {
 	flags.IntVar(&options.repeats, "repeats", 5, "how often each scenario is run")
 	flags.DurationVar(&options.budget, "budget", 2*time.Second, "no further repeats of a scenario after this time")
 	flags.DurationVar(&options.timeout, "timeout", 20*time.Second, "for one run of a scenario")
+	flags.BoolVar(&options.keepCompiled, "keep-compiled", false, "keep compiled selectors for later scenarios")
 	flags.BoolVar(&options.strict, "strict", true, "refuse unknown fields")
 	return command
 }
@@ -127,7 +130,7 @@ func (o allocatorOptions) answer(ctx context.Context, line []byte) allocatorAnsw
 		answer.Error = textOf(fmt.Errorf("bad scenario: %w", err))
 		return answer
 	}
-	cache := dracel.NewCache(1000, scenario.Features.cel())
+	cache := o.cache(scenario.Features)
 	var runs, news []time.Duration
 	var first allocatorRun
 	for began := time.Now(); len(runs) == 0 || len(runs) < o.repeats && time.Since(began) < o.budget; {
@@ -144,6 +147,20 @@ func (o allocatorOptions) answer(ctx context.Context, line []byte) allocatorAnsw
 	answer.NsFirst, answer.Ns, answer.NsNew = runs[0].Nanoseconds(), median(runs), median(news)
 	answer.Repeats = len(runs)
 	return answer
+}
+
+var celCaches = map[dracel.Features]*dracel.Cache{}
+
+func (o allocatorOptions) cache(features allocatorFeatures) *dracel.Cache {
+	if !o.keepCompiled {
+		return dracel.NewCache(1000, features.cel())
+	}
+	cache, ok := celCaches[features.cel()]
+	if !ok {
+		cache = dracel.NewCache(1000, features.cel())
+		celCaches[features.cel()] = cache
+	}
+	return cache
 }
 
 func (o allocatorOptions) parse(line []byte) (allocatorScenario, error) {
@@ -349,6 +366,8 @@ type allocatorTiming struct {
 	Rounds   int               `json:"rounds"`
 	// TimeoutMs is for a single Allocate: what takes longer is not repeated.
 	TimeoutMs int64 `json:"timeoutMs"`
+	// BudgetMs is for all rounds: no more are begun after it.
+	BudgetMs int64 `json:"budgetMs"`
 }
 
 // allocatorTimes are nanoseconds. New, Allocate and Pass are medians over the rounds; Allocate is over the nodes
@@ -396,7 +415,11 @@ func (t allocatorTiming) run(ctx context.Context) (times allocatorTimes) {
 	}
 	lister, cache := t.Scenario.classLister(), dracel.NewCache(1000, t.Scenario.Features.cel())
 	var news, allocations, passes []time.Duration
+	start := time.Now()
 	for times.Rounds < max(t.Rounds, 1) && times.Error == "" {
+		if t.BudgetMs > 0 && times.Rounds > 0 && time.Since(start) > time.Duration(t.BudgetMs)*time.Millisecond {
+			break
+		}
 		allocator, tookNew, err := t.Scenario.newAllocator(ctx, state, lister, cache)
 		if err != nil {
 			times.Error = err.Error()

@@ -13,11 +13,12 @@ from typing import Final
 
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand, demand_of
-from drabridge.core.allocation.nodes import Node
+from drabridge.core.allocation.nodes import Node, SelectorProblem, matches
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.allocation.preference import preferred
 from drabridge.core.allocation.problem import Problem, problem_of
 from drabridge.core.allocation.result import NewShareID, results
+from drabridge.core.allocation.schema import blamed
 from drabridge.core.allocation.search import OutOfBudget, Search, Solution
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
@@ -25,6 +26,7 @@ from drabridge.core.allocation.state import AllocatedState
 from drabridge.core.allocation.texts import Fatal, rendered
 from drabridge.core.allocation.use import NodeUse, moved_use
 from drabridge.core.allocation.views import NodeView, view_of
+from drabridge.core.errors import InvalidInput
 
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 """Upstream's only error that concerns the node alone."""
@@ -37,6 +39,9 @@ _MOST_PROBLEMS: Final = 64
 
 _MOST_ANSWERS: Final = 4096
 """Answers that are remembered of a shape and a kind of Pods, by what is in use."""
+
+UNFORESEEN: Final = (AttributeError, KeyError, TypeError, ValueError)
+"""What devices that no API server has validated may raise when they are read at last."""
 
 Interrupt = Callable[[], str | None]
 """Asked from time to time; ends the search by giving a cause."""
@@ -66,23 +71,66 @@ def allocate(
     interrupt: Interrupt | None = None,
     new_share: NewShareID | None = None,
 ) -> Allocated | Unfit | Undecided:
-    """Find devices on a node for all claims of a Pod, or none.
+    """Find devices on a node for all claims of a Pod, or none. Claims that are allocated keep their allocation.
 
     Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
     """
-    demand = demand_for(snapshot, claims, settings)
-    view = view_of(snapshot, node, settings)
-    problem = problem_for(view, demand, snapshot)
+    for claim in claims:
+        if claim.allocation is not None:
+            return _allocate_rest(snapshot, state, node, claims, settings, interrupt, new_share)
     try:
-        answer = answer_for(problem, view.use(state, snapshot), settings, interrupt)
-    except Fatal as error:
-        raise failure(error, claims, view) from None
-    if isinstance(answer.end, Solution):
-        new_share = new_share or share_ids()
-        return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
+        demand = demand_for(snapshot, claims, settings)
+        view = view_of(snapshot, node, settings)
+        problem = problem_for(view, demand, snapshot)
+        try:
+            answer = answer_for(problem, view.use(state, snapshot), settings, interrupt)
+        except Fatal as error:
+            raise failure(error, claims, view) from None
+        if isinstance(answer.end, Solution):
+            new_share = new_share or share_ids()
+            return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
+    except UNFORESEEN as error:
+        raise blamed(snapshot.all_slices(), error) from error
     if answer.end is None:
         return Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
     return Undecided(answer.steps, answer.end.cause)
+
+
+def waiting(claims: Sequence[Claim], node: Node) -> tuple[Claim, ...] | None:
+    """Return the claims that are not allocated yet; None if an allocated one cannot be used on the node.
+
+    Raises InvalidInput for an allocation whose node selector is broken.
+    """
+    for claim in claims:
+        selector = (claim.allocation or {}).get("nodeSelector")
+        try:
+            if selector is not None and not matches(selector, node):
+                return None
+        except (SelectorProblem, *UNFORESEEN) as problem:
+            raise InvalidInput(
+                claim.object, "status.allocation.nodeSelector", f"cannot be read: {problem}", "free the claim"
+            ) from None
+    return tuple([claim for claim in claims if claim.allocation is None])
+
+
+def _allocate_rest(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    node: Node,
+    claims: Sequence[Claim],
+    settings: Settings,
+    interrupt: Interrupt | None,
+    new_share: NewShareID | None,
+) -> Allocated | Unfit | Undecided:
+    rest = waiting(claims, node)
+    if rest is None:
+        return Unfit(0)
+    outcome = allocate(snapshot, state, node, rest, settings, interrupt=interrupt, new_share=new_share)
+    if not isinstance(outcome, Allocated):
+        return outcome
+    fresh = iter(outcome.results)
+    found = tuple(next(fresh) if claim.allocation is None else claim.allocation for claim in claims)
+    return Allocated(found, outcome.steps)
 
 
 def demand_for(snapshot: Snapshot, claims: Sequence[Claim], settings: Settings) -> Demand:
@@ -113,7 +161,7 @@ def problem_for(view: NodeView, demand: Demand, snapshot: Snapshot) -> Problem:
 def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: Interrupt | None = None) -> Answer:
     """Search, unless it is known how that ends. Raises Fatal."""
     if problem.fatal is not None:
-        raise problem.fatal
+        raise problem.fatal.fresh()
     key = use, settings.effort
     found = problem.known.get(key)
     if found is None:
@@ -123,7 +171,7 @@ def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: In
         if not (isinstance(found, Answer) and isinstance(found.end, OutOfBudget) and interrupt is not None):
             problem.known[key] = found
     if isinstance(found, Fatal):
-        raise found
+        raise found.fresh()
     return found
 
 
@@ -149,7 +197,7 @@ def _searched(problem: Problem, use: NodeUse, settings: Settings, interrupt: Int
     try:
         solution = search.run()
     except Fatal as error:
-        return error
+        return error.fresh()
     except OutOfBudget as end:
         return Answer(end, end.steps)
     return Answer(solution, search.steps)

@@ -124,7 +124,8 @@ class Bounds:
             candidates &= ~(self._stage.picked | self._stage.dedicated)
         elif goal.want.claim == claim:
             candidates &= ~self._stage.mine[claim]
-        need = goal.need if goal.fixed != () else MOST_RESULTS * 2  # All of nothing always fails
+        dead = goal.fixed == () or goal.want.index in self._roles.unreachable  # All of nothing always fails
+        need = len(self._problem.shape.class_of) + 1 if dead else goal.need
         current = goal.want.claim == claim
         return Way(goal, need, self._refined(goal, candidates, blocked, current=current))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drabridge.core.allocation.problem import Goal, Problem
-from drabridge.core.allocation.roles import Element, Roles, standing
+from drabridge.core.allocation.roles import Element, Roles, Values, standing
 from drabridge.core.allocation.stage import Stage
 
 
@@ -130,7 +130,7 @@ def _plain(problem: Problem, stage: Stage, roles: Roles, mask: int) -> Any:
             (
                 standing(goal.verdicts[class_]),
                 shared and _amounts(goal, class_),
-                tuple([roles.values(goal, index).failing >> position & 1 for index in goal.want.constraints]),
+                tuple([_standing_of(roles.values(goal, index), position) for index in goal.want.constraints]),
             )
             for goal in problem.flat_goals
         ]
@@ -141,6 +141,11 @@ def _plain(problem: Problem, stage: Stage, roles: Roles, mask: int) -> Any:
         shared and tuple([capacity.value.nano for capacity in kind.capacities]),
         tuple([splitter >> position & 1 for splitter in roles.splitters]),
     )
+
+
+def _standing_of(values: Values, position: int) -> tuple[bool, bool]:
+    """Whether a constraint fails on a device, and whether it finds a value there."""
+    return bool(values.failing >> position & 1), any(mask >> position & 1 for mask in values.masks.values())
 
 
 def _amounts(goal: Goal, class_: int) -> tuple[int, ...] | None:

@@ -151,14 +151,20 @@ def attribute_value(raw: Raw) -> Attribute:
 Known = MutableMapping[Any, DeviceKind]
 """Key -> kind. Weak, so that kinds nobody has devices of vanish."""
 
-_SEEN_APART: Final = ("name", "attributes")
+_MOST_READ_SETS: Final = 32
+"""Read sets that a slice remembers its kinds for: users may write any number of selectors."""
+
+_SEEN_APART: Final = frozenset({"name", "attributes"})
 
 
 def kinds_of(slice_: Slice, reads: ReadSet, known: Known) -> tuple[DeviceKind, ...]:
     """Return the kinds of a slice's devices, in order. Raises InvalidInput for devices that cannot be read."""
-    found: tuple[DeviceKind, ...] | None = slice_.known.get(reads)
+    projections: dict[ReadSet, tuple[DeviceKind, ...]] = slice_.known.setdefault("kinds", {})
+    found = projections.get(reads)
     if found is None:
-        found = slice_.known[reads] = tuple(_project(slice_, reads, known))
+        if len(projections) >= _MOST_READ_SETS:
+            projections.clear()
+        found = projections[reads] = tuple(_project(slice_, reads, known))
     return found
 
 
@@ -168,26 +174,38 @@ def _project(slice_: Slice, reads: ReadSet, known: Known) -> list[DeviceKind]:
     names = None if reads.attributes is None else _names(slice_.driver, reads.attributes)
     made: dict[Any, DeviceKind] = {}
     kinds = []
+    others = bool(slice_.fields - _SEEN_APART)
     for index, device in enumerate(slice_.devices):
-        attributes = device.get("attributes")
-        if names is None:
-            seen: Any = repr(attributes)
-        else:
-            seen = [attributes.get(name) for name in names] if attributes else None
-        rest = (
-            [item for item in device.items() if item[0] not in _SEEN_APART]
-            if len(device) > 2 or "attributes" not in device
-            else None
+        seen = _seen(device.get("attributes"), names)
+        key: Any = (
+            (seen, repr([item for item in device.items() if item[0] not in _SEEN_APART]), faults.get(index))
+            if others or faults
+            else seen
         )
-        key = repr((seen, rest, faults.get(index))) if faults else repr((seen, rest))
         kind = made.get(key)
         if kind is None:
-            kind = known.get((head, key))
+            full = (head, key, others or bool(faults))
+            kind = known.get(full)
             if kind is None:
-                kind = known[head, key] = DeviceKind(slice_, index, slice_.driver, device, faults.get(index))
+                kind = known[full] = DeviceKind(slice_, index, slice_.driver, device, faults.get(index))
             made[key] = kind
         kinds.append(kind)
     return kinds
+
+
+def _seen(attributes: Raw | None, names: tuple[str, ...] | None) -> Any:
+    """Write down the attributes that are read, so that they can be looked up by."""
+    if not attributes:
+        return None
+    if names is None:
+        return repr(attributes)
+    values = [attributes.get(name) for name in names]
+    try:
+        found = tuple([None if value is None else tuple(value.items()) for value in values])
+        hash(found)
+    except TypeError:  # lists
+        return repr(values)
+    return found
 
 
 def _names(driver: str, reads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The memory of failures: states that are the same up to a renaming of devices fail the same way.
 
+The same descriptions say which components are interchangeable in a state, so that one of them need be tried.
+
 A state's key says what the rest of the search can see of it: how many devices of each role are free, what is left of
 counters and shared devices, what the constraints have seen. A key must never be the same for two states that differ in
 any of that; parts of varying length are tuples of their own.
@@ -93,6 +95,26 @@ class Memory:
                 states.sort()
                 parts.append(tuple(states))
         return tuple(parts)
+
+    def twins(self, position: int, turn: int, goal: Goal, slot: int, start: int) -> int:
+        """Return the devices that stand for a device in components of the same type and state, its own left out."""
+        bit = 1 << position
+        for components in self._types or ():
+            for own in components if len(components) > 1 else ():
+                for place, mask in enumerate(own.masks):
+                    if mask & bit:
+                        return self._twins(own, place, components, (turn, goal, slot, start))
+        return 0
+
+    def _twins(self, own: Component, place: int, components: list[Component], at: tuple[int, Goal, int, int]) -> int:
+        turn, _, _, start = at
+        views, seeing = self._views(*at), self._seeing[turn]
+        state = self._state(own, views, start, seeing)
+        found = 0
+        for component in components:
+            if component is not own and self._state(component, views, start, seeing) == state:
+                found |= component.masks[place]
+        return found
 
     def _views(self, turn: int, goal: Goal, slot: int, start: int) -> list[int]:
         """Return bitsets whose sizes, role by role, are all that matters of single devices."""

@@ -12,16 +12,19 @@ from typing import Final
 
 from drabridge.core.allocation.allocate import (
     INVALID_POOLS,
+    UNFORESEEN,
     Interrupt,
     answer_for,
     demand_for,
     failure,
     problem_for,
+    waiting,
 )
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Undecided, Unfit
+from drabridge.core.allocation.schema import blamed
 from drabridge.core.allocation.search import Solution
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.slices import PoolKey
@@ -55,6 +58,8 @@ def fits(
 
     Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
     """
+    if any(claim.allocation is not None for claim in claims):
+        return _fits_rest(snapshot, state, nodes, claims, settings, interrupt)
     demand = demand_for(snapshot, claims, settings)
     passes = snapshot.findings.passes
     key = (demand, settings.effort, settings.gathering)
@@ -63,7 +68,28 @@ def fits(
         if len(passes) >= _MOST_PASSES:
             passes.clear()
         known = passes[key] = _Pass(snapshot, state, demand)
-    return known.run(nodes, claims, settings, interrupt)
+    try:
+        return known.run(nodes, claims, settings, interrupt)
+    except UNFORESEEN as error:
+        raise blamed(snapshot.all_slices(), error) from error
+
+
+def _fits_rest(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    nodes: Sequence[Node],
+    claims: Sequence[Claim],
+    settings: Settings,
+    interrupt: Interrupt | None,
+) -> Filtered:
+    """Filter where some claims are allocated: by where those can be used, and then by the others."""
+    usable = [node for node in nodes if waiting(claims, node) is not None]
+    rest = [claim for claim in claims if claim.allocation is None]
+    found = fits(snapshot, state, usable, rest, settings, interrupt=interrupt)
+    outcomes: dict[int, Unfit | Undecided | None] = dict.fromkeys(map(id, usable))
+    outcomes.update((id(node), outcome) for node, outcome in found.others)
+    others = [(node, outcome) for node in nodes if (outcome := outcomes.get(id(node), Unfit(0))) is not None]
+    return Filtered(found.fitting, tuple(others))
 
 
 class _Pass:

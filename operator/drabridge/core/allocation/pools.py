@@ -15,8 +15,8 @@ from typing import Any
 
 from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node, SelectorProblem
+from drabridge.core.allocation.outcomes import AllocationError
 from drabridge.core.allocation.slices import CounterSet, PoolKey, Slice
-from drabridge.core.errors import InvalidInput
 
 
 class PoolState(StrEnum):
@@ -131,7 +131,7 @@ class Gathering:
     def pools(self, candidates: Iterable[Slice], node: Node) -> tuple[Pool, ...]:
         """Return the pools of a node in search order.
 
-        Raises InvalidInput for a node selector that is broken, and for counters that are no quantities.
+        Raises AllocationError for a node selector that is broken, InvalidInput for counters that are no quantities.
         """
         groups: dict[PoolKey, list[Slice]] = {}
         for slice_ in candidates:
@@ -212,10 +212,11 @@ def _is_for(slice_: Slice, node: Node) -> bool:
         return slice_.is_for(node)
     except SelectorProblem as problem:
         of_device = "" if problem.device is None else f"device {slice_.names()[problem.device]} in "
-        raise InvalidInput(
+        raise AllocationError(
             f"ResourceSlice {slice_.name}",
             "spec.nodeSelector" if problem.device is None else f"spec.devices[{problem.device}].nodeSelector",
-            f"gather pool information: failed to perform node selection for {of_device}slice {slice_.name}: {problem}",
+            f"gather pool information: failed to perform node selection for "
+            f"{of_device}slice {slice_.name}: failed to parse node selector: {problem}",
             "its driver has to correct the selector",
         ) from None
 
@@ -225,6 +226,8 @@ def _unknown_counter(slice_: Slice, known: Mapping[str, Mapping[str, int]]) -> s
     if consuming is None:
         consuming = slice_.known["consuming"] = tuple(
             [i for i, device in enumerate(slice_.devices) if device.get("consumesCounters")]
+            if "consumesCounters" in slice_.fields
+            else ()
         )
     for index in consuming:
         device = slice_.devices[index]

@@ -133,7 +133,7 @@ def problem_of(shape: Shape, demand: Demand) -> Problem:
     try:
         builder.run()
     except Fatal as error:
-        fatal = error
+        fatal = error.fresh()
     goals = tuple(tuple(tuple(request) for request in claim) for claim in builder.goals)
     return Problem(shape, demand, goals, _counters(shape), fatal)
 
@@ -159,7 +159,7 @@ class _Builder:
                 if len(wants) == len(request.asks):
                     total = self._check_total(index, number, total)
         if self._demand.stop is not None:
-            raise self._demand.stop.error
+            raise self._demand.stop.fresh()
 
     def _check_total(self, index: int, number: int, total: int) -> int:
         goals = self.goals[-1][-1]

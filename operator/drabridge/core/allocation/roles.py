@@ -8,10 +8,12 @@ and the exceptions, all of which end here in roles of one device.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.demand import MOST_RESULTS
 from drabridge.core.allocation.kinds import Attribute
 from drabridge.core.allocation.problem import DerivedFailure, Goal, Problem
 from drabridge.core.allocation.stage import Stage
@@ -42,6 +44,8 @@ class Roles:
         self._values: dict[tuple[int, int], Values] = {}
         self.vacuous = self._vacuous()
         """(claim, constraint) of distinctAttributes that no two devices can violate."""
+        self.unreachable = frozenset(_too_large(problem))
+        """Numbers of the wants that are too large in any case: the search turns back before their first device."""
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
@@ -106,40 +110,50 @@ class Roles:
         return all(mask & (mask - 1) == 0 and not mask & shared for mask in holders.values())
 
     def _may_raise(self, goal: Goal) -> bool:
+        if goal.want.index in self.unreachable:
+            return False
         hidden = 0 if goal.want.is_admin else self._stage.dedicated
         if goal.errors & ~hidden:
             return True
         if any(self.values(goal, constraint).failing for constraint in goal.want.constraints):
             return True
-        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks_at(goal) != -1
+        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks(goal) != ()
 
-    def _breaks_at(self, goal: Goal) -> int | None:
-        """Say where the walk over a fixed list breaks a constraint: an index, -1 for nowhere, None if it depends."""
-        want = goal.want
-        for other in self._problem.flat_goals[: want.index]:
-            is_earlier = other.want.claim == want.claim and other.want.request is not want.request
-            if is_earlier and not set(other.want.constraints).isdisjoint(want.constraints):
-                return None
+    def _breaks(self, goal: Goal) -> tuple[int, ...]:
+        """Say where the walk over a fixed list may break a constraint: places in the list.
+
+        Where it breaks depends on what earlier requests of the claim have left in the constraints. One value leads to
+        one place. With several left, a distinctAttribute breaks at the first of their places, and the elements that a
+        matchAttribute still allows break at the last: no other places come up.
+        """
+        fixed = goal.fixed or ()
+        end = next((place for place, position in enumerate(fixed) if not goal.ok >> position & 1), len(fixed))
+        found: set[int] = set()
+        for index in goal.want.constraints:
+            left: dict[Element | None, None] = {None: None}
+            for other in self._problem.flat_goals[: goal.want.index]:
+                if other.want.claim == goal.want.claim and index in other.want.constraints:
+                    left.update(dict.fromkeys(self.values(other, index).masks))
+            found |= {self._break(goal, index, fixed[:end], element) for element in left}
+        return tuple(sorted(found - {end}))
+
+    def _break(self, goal: Goal, index: int, walk: tuple[int, ...], left: Element | None) -> int:
+        """Return the place at which a walk breaks one constraint that has seen a value; the end if it does not."""
         lists = self._problem.demand.features.list_type_attributes
-        declared = self._problem.demand.claims[want.claim].constraints
-        states: dict[int, Any] = {}
-        for place, position in enumerate(goal.fixed or ()):
-            if not goal.ok >> position & 1:
-                return -1  # the walk ends here at the latest, without an error
-            for index in want.constraints:
-                try:
-                    value = self._problem.value(want, index, self._problem.shape.class_of[position])
-                except DerivedFailure:
-                    return place
-                state = (
-                    rules.REFUSED
-                    if value is None
-                    else rules.RULES[declared[index].is_match, lists](states.get(index), value)
-                )
-                if state is rules.REFUSED:
-                    return place
-                states[index] = state
-        return -1
+        is_match = self._problem.demand.claims[goal.want.claim].constraints[index].is_match
+        rule = rules.RULES[is_match, lists]
+        state: rules.State = None
+        if left is not None:
+            state = rule(None, Attribute(left[0], frozenset((left[1],)), False))
+        for place, position in enumerate(walk):
+            try:
+                value = self._problem.value(goal.want, index, self._problem.shape.class_of[position])
+            except DerivedFailure:
+                return place
+            state = rules.REFUSED if value is None else rule(state, value)
+            if state is rules.REFUSED:
+                return place
+        return len(walk)
 
     # Roles
 
@@ -172,20 +186,16 @@ class Roles:
         if judged in _OUT:
             return judged
         charge = goal.charges[class_]
-        values = tuple(
-            [
-                self._seen(goal, constraint, class_)
-                for constraint in goal.want.constraints
-                if (goal.want.claim, constraint) not in self.vacuous
-            ]
-        )
+        values = tuple([self._seen(goal, constraint, class_) for constraint in goal.want.constraints])
         return judged, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
 
-    def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | str | None:
+    def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | bool | str | None:
+        """Return what tells devices apart for a constraint: if all values differ anyway, only whether there is one."""
         try:
-            return self._problem.value(goal.want, constraint, class_)
+            value = self._problem.value(goal.want, constraint, class_)
         except DerivedFailure as failure:
             return f"{failure.before}{failure.after}"
+        return value is not None if (goal.want.claim, constraint) in self.vacuous else value
 
     def _splitters(self) -> list[int]:
         stage = self._stage
@@ -199,12 +209,20 @@ class Roles:
         for goal in self._problem.flat_goals:
             if goal.fixed is None or not goal.want.constraints:
                 continue
-            place = self._breaks_at(goal)
-            if place is None:
-                found.extend(1 << position for position in goal.fixed)
-            elif place >= 0:
-                found.append(sum(1 << position for position in goal.fixed[: place + 1]))
+            places = self._breaks(goal)
+            found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
         return [mask for mask in found if mask]
+
+
+def _too_large(problem: Problem) -> Iterator[int]:
+    """Give the wants that exceed the claim's limit even if the earlier requests take as few devices as they can."""
+    for claim in problem.goals:
+        taken = 0
+        for request in claim:
+            for goal in request:
+                if goal.need > MOST_RESULTS - taken:
+                    yield goal.want.index
+            taken += min((goal.need for goal in request), default=0)
 
 
 _OUT: Final = frozenset({"n", "e", "f"})

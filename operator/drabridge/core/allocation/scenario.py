@@ -11,7 +11,7 @@ from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.allocation.reading import parse_quantity, written
-from drabridge.core.allocation.schema import SCENARIO, check
+from drabridge.core.allocation.schema import SCENARIO, Checker
 from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
@@ -37,7 +37,7 @@ def answer(
     """Answer a scenario: {id, results, error[, errorOnNodeOnly], allocateOneInvocations, variant}.
 
     Never raises for bad input: that is an error of the answer, as in upstream's program. `strict` refuses unknown
-    fields and reads everything. A search that ends at the budget answers with the error of `Undecided`.
+    fields. A search that ends at the budget answers with the error of `Undecided`.
     """
     id_ = scenario.get("id") if isinstance(scenario, Mapping) else None
     found: dict[str, Any] = {"id": id_ if isinstance(id_, str) else "", "results": None, "error": None}
@@ -45,9 +45,9 @@ def answer(
     try:
         if not isinstance(scenario, Mapping):
             raise _bad("", "is no object")
-        if strict:
-            check(scenario, SCENARIO)
-        outcome = _outcome(scenario, techniques, faults, strategy, budget)
+        Checker("scenario", strict).check(scenario, SCENARIO)
+        features = _features(scenario)
+        outcome = outcome_of(scenario, Settings(features, faults, techniques, strategy, budget))
     except AllocationError as error:
         found["error"] = error.upstream
     except InvalidInput as error:
@@ -63,23 +63,25 @@ def answer(
     return {**found, "allocateOneInvocations": steps, "variant": "experimental"}
 
 
-def _outcome(
-    scenario: Mapping[str, Any], techniques: Techniques, faults: UpstreamFaults, strategy: Strategy, budget: int | None
-) -> Allocated | Unfit | Undecided:
+def outcome_of(scenario: Mapping[str, Any], settings: Settings) -> Allocated | Unfit | Undecided:
+    """Allocate what a scenario asks for. Raises InvalidInput; nothing is checked that is not looked at."""
     if scenario.get("node") is None:
         raise _bad("node", "is missing: no node")
-    try:
-        features = Features.of(scenario.get("features") or {})
-    except KeyError as error:
-        raise _bad("features", f"has {error}, which is no feature") from None
     claims = [{**claim, "status": None} for claim in scenario.get("claims") or ()]
     return allocate(
         Snapshot.of(scenario.get("slices") or (), scenario.get("classes") or ()),
         _state(scenario),
         Node.of(scenario["node"]),
         claims_of(claims),
-        Settings(features, faults, techniques, strategy, budget),
+        settings,
     )
+
+
+def _features(scenario: Mapping[str, Any]) -> Features:
+    try:
+        return Features.of(scenario.get("features") or {})
+    except KeyError as error:
+        raise _bad("features", f"has {error}, which is no feature") from None
 
 
 def _bad(path: str, problem: str) -> InvalidInput:

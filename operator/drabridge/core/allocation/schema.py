@@ -1,16 +1,18 @@
-"""The fields of a scenario: strict reading, which tells a misspelt field from one that is not there.
+"""The fields of a scenario and their types: what a misspelt or mistyped field is told from one that is not there by.
 
-Only for scenarios, where nobody has validated the objects before: what the API server stores has no unknown fields.
+Slow and thorough. Scenarios are read with it, since nobody has validated their objects before; objects of an API server
+only if something went wrong with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.allocation.reading import parse_quantity, written
-from drabridge.core.errors import InvalidInput, quoted
+from drabridge.core.allocation.slices import Slice
+from drabridge.core.errors import Bug, InvalidInput, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +39,49 @@ class MapOf:
 Spec = Leaf | ListOf | MapOf | Mapping[str, "Spec"]
 
 
-def check(raw: Any, spec: Spec, path: str = "") -> None:
-    """Check a value against what is known of it. Raises InvalidInput with the path of the first thing that is wrong."""
-    if raw is None:
-        return
-    match spec:
-        case Leaf():
-            if problem := spec.problem(raw):
-                raise _invalid(path, problem)
-        case ListOf():
-            for index, element in enumerate(_list(raw, path)):
-                check(element, spec.element, f"{path}[{index}]")
-        case MapOf():
-            for key, value in _mapping(raw, path).items():
-                check(value, spec.value, f"{path}[{key}]")
-        case _:
-            for key, value in _mapping(raw, path).items():
-                at = f"{path}.{key}" if path else str(key)
-                if key not in spec:
-                    raise _invalid(at, "is no field")
-                check(value, spec[key], at)
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """Checks values against what is known of them. `object` is whose they are; `strict` refuses unknown fields."""
 
+    object: str
+    strict: bool = True
 
-def _mapping(raw: Any, path: str) -> Mapping[str, Any]:
-    if not isinstance(raw, Mapping):
-        raise _invalid(path, f"is {quoted(raw)}, not an object")
-    return raw
+    def check(self, raw: Any, spec: Spec, path: str = "") -> None:
+        """Check a value. Raises InvalidInput with the path of the first thing that is wrong."""
+        match spec:
+            case Leaf():
+                if problem := spec.problem(raw):
+                    raise self._invalid(path, problem)
+            case ListOf():
+                for index, element in enumerate(self._list(raw, path)):
+                    self.check(element, spec.element, f"{path}[{index}]")
+            case MapOf():
+                for key, value in self._mapping(raw, path).items():
+                    self.check(value, spec.value, f"{path}[{key}]")
+            case _:
+                self._check_fields(self._mapping(raw, path), spec, path)
 
+    def _check_fields(self, raw: Mapping[str, Any], spec: Mapping[str, Spec], path: str) -> None:
+        for key, value in raw.items():
+            at = f"{path}.{key}" if path else str(key)
+            if key in spec:
+                if value is not None:
+                    self.check(value, spec[key], at)
+            elif self.strict:
+                raise self._invalid(at, "is no field")
 
-def _list(raw: Any, path: str) -> Sequence[Any]:
-    if not isinstance(raw, list | tuple):
-        raise _invalid(path, f"is {quoted(raw)}, not a list")
-    return raw
+    def _mapping(self, raw: Any, path: str) -> Mapping[str, Any]:
+        if not isinstance(raw, Mapping):
+            raise self._invalid(path, f"is {quoted(raw)}, not an object")
+        return raw
 
+    def _list(self, raw: Any, path: str) -> Sequence[Any]:
+        if not isinstance(raw, (list, tuple)):
+            raise self._invalid(path, f"is {quoted(raw)}, not a list")
+        return raw
 
-def _invalid(path: str, problem: str) -> InvalidInput:
-    return InvalidInput("scenario", path, problem, "correct the scenario")
+    def _invalid(self, path: str, problem: str) -> InvalidInput:
+        return InvalidInput(self.object, path, problem, f"correct the {self.object.partition(' ')[0]}")
 
 
 def _instance(type_: type, name: str) -> Leaf:
@@ -148,7 +157,7 @@ _DEVICE: Final[Spec] = {
     "nodeAllocatableResources": ANYTHING,
     "nodeAllocatableResourceMappings": ANYTHING,
 }
-_SLICE: Final[Spec] = {
+SLICE: Final[Spec] = {
     **_OBJECT,
     "spec": {
         **_PLACE,
@@ -218,10 +227,20 @@ SCENARIO: Final[Spec] = {
     "allocatedSharedDeviceIDs": TEXTS,
     "aggregatedCapacity": MapOf(MapOf(QUANTITY)),
     "classes": ListOf(_CLASS),
-    "slices": ListOf(_SLICE),
+    "slices": ListOf(SLICE),
     "node": _NODE,
     "claims": ListOf(_CLAIM),
     "tags": TEXTS,
     "note": TEXT,
 }
 """A scenario of the JSON-lines format."""
+
+
+def blamed(slices: Iterable[Slice], error: Exception) -> Exception:
+    """Find out which slice is to blame for an exception that no check foresaw."""
+    for slice_ in slices:
+        try:
+            Checker(f"ResourceSlice {slice_.name}", strict=False).check({"spec": slice_.spec}, SLICE)
+        except InvalidInput as invalid:
+            return invalid
+    return Bug(f"{type(error).__name__} in an allocation: {error}")

@@ -8,7 +8,7 @@ derived snapshots share: nothing in there depends on more than what its key says
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Mapping, MutableMapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -77,9 +77,11 @@ class Snapshot:
 
     def with_slice(self, raw: Raw) -> Self:
         """Return the snapshot with a slice added, or replaced if there is one of its name. Raises InvalidInput."""
-        name = str((raw.get("metadata") or {}).get("name") or "")
+        slice_ = Slice.of(raw, self.next_order)
+        name = slice_.name
         old = self.by_name.get(name) or ()
-        slice_ = Slice.of(raw, old[0].order if old else self.next_order)
+        if old:
+            slice_.order = old[0].order
         indexes = _Indexes(self)
         for other in old:
             if len(old) > 1 or other.key != slice_.key or other.node_name != slice_.node_name:
@@ -118,6 +120,11 @@ class Snapshot:
     def without_class(self, name: str) -> Self:
         """Return the snapshot without a DeviceClass, whether there is one or not."""
         return replace(self, classes={known: value for known, value in self.classes.items() if known != name})
+
+    def all_slices(self) -> Iterator[Slice]:
+        """All slices, in no particular order."""
+        for slices in self.by_name.values():
+            yield from slices
 
     def slices_of(self, key: PoolKey) -> tuple[Slice, ...]:
         """All slices of a pool, in the order of the input."""

@@ -41,6 +41,10 @@ class Fatal(Exception):
         self.text = text
         self.cure = cure
 
+    def fresh(self) -> Fatal:
+        """Return the same error without a history: one that is kept must not keep the calls that it came through."""
+        return Fatal(self.claim, self.path, self.text, self.cure)
+
 
 class Names(Protocol):
     """Who knows the names on a node."""
