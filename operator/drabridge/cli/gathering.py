@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -83,9 +84,13 @@ def gather(
     nothing at all can be said. `keep` are kinds whose bodies are kept.
     """
     wanted = tuple(kinds)
-    if paths:
-        return _from_files(tuple(paths), wanted, keep, complete=complete)
-    return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep)))
+    gc.disable()  # nearly all that is read stays: to look for garbage again and again takes as long as to read
+    try:
+        if paths:
+            return _from_files(tuple(paths), wanted, keep, complete=complete)
+        return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep)))
+    finally:
+        gc.enable()
 
 
 def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collection[Kind], *, complete: bool) -> Gathered:

@@ -31,6 +31,9 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEEPEST_LIST: Final = 8
 """Lists in lists that are taken apart. YAML can say that a list is its own element."""
 
+_LINE: Final = re.compile(r"[^\r\n\x85\u2028\u2029]+")
+"""What stands between two line breaks of YAML."""
+
 _MARKER: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
 """Begins a document wherever it stands: YAML allows it at the start of a line for nothing else."""
 
@@ -152,11 +155,11 @@ def _files(path: str) -> Iterator[tuple[str, str] | InvalidInput]:
         yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
     for each in found:
         try:
-            content = each.read_bytes()
+            text = _decoded(each.read_bytes(), str(each))
         except OSError as error:
             yield _unreadable(str(each), error)
         else:
-            yield _decoded(content, str(each))
+            yield text
 
 
 def _paths(path: str) -> list[Path]:
@@ -190,8 +193,8 @@ def _documents(text: str) -> Iterator[str]:
 
 
 def _is_empty(document: str) -> bool:
-    """Whether there is nothing but blanks, comments and directives."""
-    lines = (line.strip() for line in document.removeprefix("---").splitlines())
+    """Whether there is nothing but blanks, comments and directives. Looks no further than the first line that is not."""
+    lines = (match.group().strip() for match in _LINE.finditer(document, 3 if document.startswith("---") else 0))
     return all(not line or line[0] in "#%" for line in lines)
 
 

@@ -302,11 +302,14 @@ def no_preemption(cluster: Inventory) -> Iterator[Finding]:
         if pod.view.node_name and not pod.ended:
             for name in _classes(cluster, pod):
                 holders.setdefault(name, []).append(pod)
+    for pods in holders.values():
+        pods.sort(key=lambda each: each.priority)
+    taken = {name for name in holders if _all_taken(cluster, name)}
     for pod in cluster.pods:
-        for name in sorted(_classes(cluster, pod)) if pod.waiting else ():
-            lower = [each.key for each in holders.get(name, ()) if each.priority < pod.priority]
-            if lower and _all_taken(cluster, name):
-                seen = f"priority {pod.priority}; devices of DeviceClass {name} are with {listed(lower)}"
+        for name in sorted(_classes(cluster, pod) & taken) if pod.waiting else ():
+            if holders[name][0].priority < pod.priority:
+                lowest = holders[name][0]
+                seen = f"priority {pod.priority}; {lowest.key} with priority {lowest.priority} has devices of {name}"
                 yield Finding(f"Pod {pod.key}", seen)
                 break
 

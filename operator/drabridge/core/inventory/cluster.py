@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
 
 from drabridge.core.auto import kubelet_is_native, rewritten
 from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
@@ -277,7 +278,7 @@ class Inventory:
     def _namespaced(self) -> Mapping[str, ClusterView]:
         views: dict[str, ClusterView] = {}
         bare = self.cluster_view
-        for name in {*self.namespaces, *_namespaces(self.quotas), *_namespaces(self.limit_ranges)}:
+        for name in {*self.namespaces, *self.quotas_of, *self.limit_ranges_of}:
             facts = self._facts(name, bare)
             views[name] = ClusterView(
                 bare.classes, bare.policies, bare.nodes, facts, bare.gate, bare.settled, bare.schedulers
@@ -290,10 +291,9 @@ class Inventory:
 
     def _facts(self, namespace: str, bare: ClusterView) -> NamespaceFacts:
         limits: dict[str, Limit] = {}
-        for limit_range in self.limit_ranges:
-            if limit_range.namespace == namespace:
-                for name, limit in limit_range.limits.items():
-                    limits[name] = stricter(limits[name], limit) if name in limits else limit
+        for limit_range in self.limit_ranges_of.get(namespace, ()):
+            for name, limit in limit_range.limits.items():
+                limits[name] = stricter(limits[name], limit) if name in limits else limit
         quotas = self.quotas_of.get(namespace, ())
         served = rewritten({name for quota in quotas for name in quota.capped}, bare)
         return NamespaceFacts(self.namespaces.get(namespace, {}), limits, caps_of(quotas, served))
@@ -301,11 +301,19 @@ class Inventory:
     @cached_property
     def quotas_of(self) -> Mapping[str, tuple[QuotaView, ...]]:
         """Namespace -> its ResourceQuotas."""
-        found: dict[str, list[QuotaView]] = {}
-        for quota in self.quotas:
-            found.setdefault(quota.namespace, []).append(quota)
-        return {namespace: tuple(quotas) for namespace, quotas in found.items()}
+        return _by_namespace(self.quotas)
+
+    @cached_property
+    def limit_ranges_of(self) -> Mapping[str, tuple[LimitRangeView, ...]]:
+        """Namespace -> its LimitRanges."""
+        return _by_namespace(self.limit_ranges)
 
 
-def _namespaces(views: Iterable[QuotaView | LimitRangeView]) -> set[str]:
-    return {view.namespace for view in views}
+Namespaced = TypeVar("Namespaced", QuotaView, LimitRangeView)
+
+
+def _by_namespace(views: Iterable[Namespaced]) -> dict[str, tuple[Namespaced, ...]]:
+    found: dict[str, list[Namespaced]] = {}
+    for view in views:
+        found.setdefault(view.namespace, []).append(view)
+    return {namespace: tuple(members) for namespace, members in found.items()}

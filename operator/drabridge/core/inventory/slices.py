@@ -118,6 +118,8 @@ class Pool:
     expected: int
     slices: tuple[SliceRecord, ...]
     outdated: tuple[SliceRecord, ...]
+    counters: Mapping[str, Mapping[str, str]]
+    """Counter set -> counter -> quantity."""
 
     @property
     def complete(self) -> bool:
@@ -140,11 +142,6 @@ class Pool:
         """Its devices."""
         return [device for each in self.slices for device in each.devices]
 
-    @property
-    def counters(self) -> Mapping[str, Mapping[str, str]]:
-        """Counter set -> counter -> quantity."""
-        return {name: counters for each in self.slices for name, counters in each.counters.items()}
-
 
 def pools_of(slices: Iterable[SliceRecord]) -> dict[tuple[str, str], Pool]:
     """The pools by driver and name (ResourcePool.generation: only slices with the highest number count)."""
@@ -157,7 +154,8 @@ def pools_of(slices: Iterable[SliceRecord]) -> dict[tuple[str, str], Pool]:
         current = tuple(each for each in found if each.generation == newest)
         old = tuple(each for each in found if each.generation != newest)
         expected = max(each.expected for each in current)
-        pools[driver, name] = Pool(driver, name, newest, expected, current, old)
+        counters = {key: values for each in current for key, values in each.counters.items()}
+        pools[driver, name] = Pool(driver, name, newest, expected, current, old, counters)
     return pools
 
 

@@ -677,7 +677,7 @@ CASES: dict[str, Case] = {
             pod("high", spec={"priority": 100} | uses("high")),
         ],
         ("Pod default/high",),
-        "are with default/low",
+        "default/low with priority 1 has devices",
     ),
     "kueue-does-not-count": Case(
         [
