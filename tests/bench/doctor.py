@@ -22,6 +22,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from clusters import NAME, Object, claim, device, device_class, exactly, node, pod, resource_slice, result
 
+
+class Written(yaml.CSafeDumper):
+    """Writes YAML without aliases, as kubectl does."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 NODES, PODS, DEVICES = 5_000, 20_000, 8
 FIELDS = {"f:metadata": {"f:labels": {f"f:label-{i}": {} for i in range(8)}}, "f:spec": {"f:containers": {}}}
 
@@ -98,7 +106,7 @@ def write(directory: Path, *, as_yaml: bool) -> None:
         items: Any = {"apiVersion": "v1", "kind": "List", "items": list(make())}
         if as_yaml:
             with (directory / f"{name}.yaml").open("w") as file:
-                yaml.dump_all(items["items"], file, Dumper=yaml.CSafeDumper)
+                yaml.dump_all(items["items"], file, Dumper=Written)
         else:
             (directory / f"{name}.json").write_text(json.dumps(items, indent=4))
 

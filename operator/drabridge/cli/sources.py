@@ -193,7 +193,7 @@ def _documents(text: str) -> Iterator[str]:
 
 
 def _is_empty(document: str) -> bool:
-    """Whether there is nothing but blanks, comments and directives. Looks no further than the first line that is not."""
+    """Whether there is nothing but blanks, comments and directives. Looks no further than the first other line."""
     lines = (match.group().strip() for match in _LINE.finditer(document, 3 if document.startswith("---") else 0))
     return all(not line or line[0] in "#%" for line in lines)
 
