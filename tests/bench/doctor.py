@@ -26,7 +26,7 @@ from clusters import NAME, Object, claim, device, device_class, exactly, node, p
 class Written(yaml.CSafeDumper):
     """Writes YAML without aliases, as kubectl does."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 

@@ -149,7 +149,14 @@ OBJECTS = [
 ]
 
 LAST = [
-    webhook("strict", failurePolicy="Fail", sideEffects="None", admissionReviewVersions=["v1"]),
+    webhook(
+        "strict",
+        failurePolicy="Fail",
+        sideEffects="None",
+        admissionReviewVersions=["v1"],
+        clientConfig={"service": {"name": "webhook", "namespace": "somewhere"}},
+        rules=[{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+    ),
     made(
         "resource.k8s.io/v1", "DeviceTaintRule", "all", None, spec={"deviceSelector": {}, "taint": taint("maintenance")}
     ),
