@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -362,6 +363,21 @@ async def test_the_verbs_on_a_cluster(ill: ControlPlane) -> None:
     code, out = await _drabridge("capacity", "--by", "node", "--kubeconfig", kubeconfig)
     assert code == 0
     assert "n-good" in out
+
+
+async def test_capacity_is_watched_until_it_is_interrupted(ill: ControlPlane) -> None:
+    arguments = ("capacity", "--by", "pool", "--watch", "--every", "0.2", "--kubeconfig", str(ill.kubeconfig_admin()))
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("drabridge"), *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    heads = 0
+    while heads < 3:
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        assert line, "it ended by itself"
+        heads += line.startswith(b"POOL ")
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(process.wait(), 30) == 0
 
 
 async def test_kubectl_finds_the_plugin(ill: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,8 @@ def _lacks_counters(placed: Placed, used: Mapping[tuple[tuple[str, str], str], A
     for counter_set, counters in placed.device.consumes.items():
         taken, has = used.get((key, counter_set), {}), placed.pool.counters.get(counter_set, {})
         for name, amount in counters.items():
-            needed = Quantity.parse(amount)
-            total = taken[name] + needed if name in taken else needed
-            if name not in has or total > Quantity.parse(has[name]):
+            total = taken[name] + amount if name in taken else amount
+            if name not in has or total > has[name]:
                 return True
     return False
 
@@ -162,15 +161,14 @@ def shared(cluster: Inventory) -> tuple[Shared, ...]:
             found += _shares(owner, counters.get((key, counter_set), {}), has)
     for placed in cluster.devices:
         if placed.device.shared:
-            has = {name: str(value.get("value", "0")) for name, value in placed.device.capacity.items()}
-            found += _shares("/".join(placed.place), capacities.get(placed.place, {}), has)
+            found += _shares("/".join(placed.place), capacities.get(placed.place, {}), placed.device.amounts)
     return tuple(found)
 
 
-def _shares(owner: str, used: Amounts, has: Mapping[str, str]) -> Iterable[Shared]:
+def _shares(owner: str, used: Amounts, has: Mapping[str, Quantity]) -> Iterable[Shared]:
     nothing = Quantity.parse("0")
     for name, total in sorted(has.items()):
-        yield Shared(owner, name, used.get(name, nothing), Quantity.parse(total))
+        yield Shared(owner, name, used.get(name, nothing), total)
 
 
 def uses(cluster: Inventory) -> tuple[Use, ...]:

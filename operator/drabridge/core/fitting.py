@@ -78,7 +78,7 @@ def shape_of(pod: PodRecord, cluster: Inventory) -> Shape:
         for name in sorted({ask.resource for ask in pod.view.extended()} - cluster.plugin_nodes.keys())
         if (mapping := cluster.class_map.resolve(name))
     }
-    if asked := ask_for(pod.view, served) if served else pod.asked:
+    if asked := ask_for(pod.view, served, cluster.cluster_view) if served else pod.asked:
         classes = {
             request.resource: mapping.device_class
             for request in asked.requests

@@ -33,7 +33,7 @@ from drabridge.core.podpatch import (
 from drabridge.core.podview import Ask, ContainerClaim, ContainerKind, PodClaim, PodView
 from drabridge.core.policy import Coexistence, Delivery
 from drabridge.core.quantity import Quantity
-from drabridge.core.reasons import Reason
+from drabridge.core.reasons import CURES, Reason
 
 CLAIM_PREFIX = "drabridge-"
 """What the name of every claim of ours begins with; the webhook configuration matches it, too."""
@@ -151,9 +151,15 @@ def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | 
     return Rewrite(_patch(pod, asked, claim_name, marked, zeros), claim_name, asked, tuple(left))
 
 
-def ask_for(pod: PodView, classes: Mapping[str, str]) -> Asked:
-    """What the Pod asks of these names (resource name -> DeviceClass), as one claim. Quantities must be readable."""
+def ask_for(pod: PodView, classes: Mapping[str, str], cluster: ClusterView) -> Asked:
+    """What the Pod asks of these names (resource name -> DeviceClass), as one claim, whoever would make it.
+
+    Raises InvalidInput where its quantities are not numbers of devices.
+    """
     served = [ask for ask in _by_name(pod, None) if ask.resource in classes]
+    objections = (object_to(pod, ask, cluster, QUANTITY_RULES) for ask in served)
+    if objection := _pod_too_large(pod, cluster) or next(filter(None, objections), None):
+        raise InvalidInput(pod.described, "", objection.detail, CURES[objection.reason])
     return _asked(served, plan(demands(pod, served), dict(classes)))
 
 

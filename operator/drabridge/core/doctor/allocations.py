@@ -68,11 +68,9 @@ def capacity_overdrawn(cluster: Inventory) -> Iterator[Finding]:
     """Claims have consumed more of a shared device's capacity than it has."""
     for place, used in sorted(consumed_capacity(cluster).items()):
         placed = cluster.places.get(place)
-        if placed:
-            has = {name: str(value.get("value", "0")) for name, value in placed.device.capacity.items()}
-            if over := _over(used, has):
-                claims = [claim.key for claim, _ in cluster.holders[place]]
-                yield Finding(placed.described, f"{over}; {counted(len(claims), 'claim')}: {listed(claims)}")
+        if placed and (over := _over(used, placed.device.amounts)):
+            claims = [claim.key for claim, _ in cluster.holders[place]]
+            yield Finding(placed.described, f"{over}; {counted(len(claims), 'claim')}: {listed(claims)}")
 
 
 @check(
@@ -91,11 +89,11 @@ def counters_overdrawn(cluster: Inventory) -> Iterator[Finding]:
             yield Finding(f"{published.described}, counter set {counter_set}", over)
 
 
-def _over(used: Mapping[str, Quantity], has: Mapping[str, str]) -> str:
+def _over(used: Mapping[str, Quantity], has: Mapping[str, Quantity]) -> str:
     return "; ".join(
         f"{name}: {amount} of {has[name]}"
         for name, amount in sorted(used.items())
-        if name in has and amount > Quantity.parse(has[name])
+        if name in has and amount > has[name]
     )
 
 

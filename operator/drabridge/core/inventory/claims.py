@@ -8,7 +8,8 @@ from typing import Self
 
 from drabridge.core.claims import ClaimView
 from drabridge.core.inventory.nodes import Toleration
-from drabridge.core.inventory.shape import Raw, number, part, parts, text, texts
+from drabridge.core.inventory.shape import Raw, named, number, part, parts, quantities, text, texts
+from drabridge.core.quantity import Quantity
 
 ALL = 32
 """What `allocationMode: All` counts for where a number is needed: the most that a claim can hold."""
@@ -39,7 +40,7 @@ class Allotment:
     device: str
     admin: bool
     share: str
-    consumed: Mapping[str, str]
+    consumed: Mapping[str, Quantity]
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -157,7 +158,7 @@ def _request(name: str, raw: Raw, *, alternative: bool) -> Request:
         admin=raw.get("adminAccess") is True,
         selectors=tuple(text(part(each, "cel"), "expression") for each in parts(raw, "selectors")),
         tolerations=tuple(map(Toleration.of, parts(raw, "tolerations"))),
-        capacity={key: str(value) for key, value in part(raw, "capacity", "requests").items()},
+        capacity=named(part(raw, "capacity", "requests")),
         alternative=alternative,
     )
 
@@ -170,7 +171,7 @@ def _allotment(raw: Raw) -> Allotment:
         device=text(raw, "device"),
         admin=raw.get("adminAccess") is True,
         share=text(raw, "shareID"),
-        consumed={key: str(value) for key, value in part(raw, "consumedCapacity").items()},
+        consumed=quantities(part(raw, "consumedCapacity")),
     )
 
 

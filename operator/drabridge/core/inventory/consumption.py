@@ -36,7 +36,6 @@ def consumed_counters(cluster: Inventory) -> dict[tuple[tuple[str, str], str], A
     return found
 
 
-def _add(amounts: Amounts, more: Mapping[str, str]) -> None:
-    for name, value in more.items():
-        quantity = Quantity.parse(value)
+def _add(amounts: Amounts, more: Mapping[str, Quantity]) -> None:
+    for name, quantity in more.items():
         amounts[name] = amounts[name] + quantity if name in amounts else quantity

@@ -16,7 +16,7 @@ from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
 from drabridge.core.inventory.nodes import NodeRecord
 from drabridge.core.inventory.pods import PodRecord, version_of
-from drabridge.core.inventory.shape import Raw, check_size, key_of, part, parts, text
+from drabridge.core.inventory.shape import Raw, check_metadata, check_values, key_of, part, parts, text
 from drabridge.core.inventory.slices import SliceReader, TaintRule
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
 from drabridge.core.policy import PolicyView
@@ -40,6 +40,8 @@ GROUPS: Final[Mapping[Kind, str]] = {
 }
 """The API group of each kind; the others are of the core group."""
 
+_KINDS: Final = frozenset(kind.value for kind in Kind)
+
 NAMESPACED: Final = frozenset(
     {
         Kind.PODS,
@@ -53,6 +55,23 @@ NAMESPACED: Final = frozenset(
         Kind.DAEMON_SETS,
     }
 )
+
+
+def _kind_of(raw: Raw) -> Kind | None:
+    """The kind, if it is one that matters: a kind of the same name may be somebody else's."""
+    kind, version = raw.get("kind"), raw.get("apiVersion")
+    if not isinstance(kind, str) or kind not in _KINDS or not isinstance(version, str):
+        return None
+    known = Kind(kind)
+    return known if version.rpartition("/")[0] == GROUPS.get(known, "") else None
+
+
+def _described(kind: Kind, raw: Raw) -> str:
+    """How messages call an object that may have no readable name."""
+    try:
+        return f"{kind} {key_of(raw)}".rstrip()
+    except TypeError:
+        return str(kind)
 
 
 def _with_namespace(raw: Raw) -> Raw:
@@ -115,28 +134,35 @@ class Gathering:
     def take(self, raw: Raw) -> bool:
         """Take in one object with its kind; whether it is of a kind that matters. The last one of a name counts."""
         if "serverVersion" in raw and "kind" not in raw:  # kubectl version -o json
-            self._server = version_of(text(part(raw, "serverVersion"), "gitVersion"))
-            return True
-        try:
-            kind = Kind(str(raw.get("kind")))
-        except ValueError:
+            return self._read("kubectl version", lambda: self._take_version(raw))
+        kind = _kind_of(raw)
+        if kind is None:
             return False
-        if text(raw, "apiVersion").rpartition("/")[0] != GROUPS.get(kind, ""):
-            return False  # a kind of the same name, of somebody else
         if kind in NAMESPACED:
             raw = _with_namespace(raw)
-        described = f"{kind} {key_of(raw)}" if isinstance(raw.get("metadata"), Mapping) else str(kind)
+        return self._read(_described(kind, raw), lambda: self._take(kind, raw))
+
+    def _read(self, described: str, reading: Callable[[], None]) -> bool:
+        """Read an object, or note why it cannot be read."""
         try:
-            check_size(raw)
-            self._found[kind][key_of(raw)] = self._readers[kind](raw)
-            self._note_beta(raw, described)
-            if kind in self._bodies:
-                self._bodies[kind][key_of(raw)] = _slim(raw)
+            reading()
         except InvalidInput as error:
             self._odd.append(Odd(error.object, f"{error.path}: {error.problem}"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self._odd.append(Odd(described, f"{type(error).__name__}: {error}"))
         return True
+
+    def _take_version(self, raw: Raw) -> None:
+        self._server = version_of(text(part(raw, "serverVersion"), "gitVersion"))
+
+    def _take(self, kind: Kind, raw: Raw) -> None:
+        check_values(raw)
+        check_metadata(raw)
+        key = key_of(raw)
+        self._found[kind][key] = self._readers[kind](raw)
+        self._note_beta(raw, f"{kind} {key}")
+        if kind in self._bodies:
+            self._bodies[kind][key] = _slim(raw)
 
     def _note_beta(self, raw: Raw, described: str) -> None:
         """Beta versions of DRA's objects: of the object itself, and of those who write it."""

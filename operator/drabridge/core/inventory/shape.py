@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from drabridge.core.quantity import Quantity
+
 Raw = Mapping[str, Any]
+
+_TEXT: Final = {str}
 
 LARGEST: Final = 100_000
 """Values of an object. The API server stores objects of up to some megabytes, which have fewer."""
@@ -59,10 +63,20 @@ def texts(raw: Raw, name: str) -> tuple[str, ...]:
     return tuple(str(entry) for entry in value)
 
 
+def named(raw: Raw) -> dict[str, str]:
+    """Name -> text."""
+    return {name: text(raw, name) for name in raw}
+
+
 def number(raw: Raw, name: str, default: int = 0) -> int:
     """A whole number."""
     value = raw.get(name)
     return default if value is None else int(value)
+
+
+def quantities(raw: Raw, *, value: str = "") -> dict[str, Quantity]:
+    """Name -> quantity; `value` is the field that it stands in, if it has one of its own. Raises ValueError."""
+    return {name: Quantity.parse(text(part(raw, name) if value else raw, value or name)) for name in raw}
 
 
 def key_of(raw: Raw) -> str:
@@ -84,8 +98,11 @@ def managers_of(raw: Raw, *path: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def check_size(raw: Raw, most: int = LARGEST) -> None:
-    """Raise ValueError for an object of more than `most` values: YAML can say that in few words, by aliases."""
+def check_values(raw: Raw, most: int = LARGEST) -> None:
+    """Raise ValueError for an object of more than `most` values: YAML can say that in few words, by aliases.
+
+    YAML also allows names of fields that are no texts, as JSON does not: TypeError.
+    """
     waiting: list[Any] = [raw]
     count = 0
     while waiting:
@@ -93,8 +110,26 @@ def check_size(raw: Raw, most: int = LARGEST) -> None:
         count += len(value)
         if count > most:
             raise ValueError(f"it has more than {most} values")
-        values = value.values() if isinstance(value, Mapping) else value
+        values = value
+        if value.__class__ is dict:
+            if value and set(map(type, value)) != _TEXT:
+                raise TypeError("the name of a field is not a text")
+            values = value.values()
         waiting += [each for each in values if each.__class__ is dict or each.__class__ is list]
+
+
+def check_metadata(raw: Raw) -> None:
+    """Raise TypeError where names, times, labels or annotations are not of the API's types, ValueError without name."""
+    metadata = part(raw, "metadata")
+    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
+        value = metadata.get(name)
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"metadata.{name} is not a text")
+    if not metadata.get("name") and not metadata.get("generateName"):
+        raise ValueError("it has no name")
+    for name in ("labels", "annotations"):
+        if not all(isinstance(value, str) for value in part(metadata, name).values()):
+            raise TypeError(f"metadata.{name} holds something that is not a text")
 
 
 def names_in(value: Any) -> Iterator[str]:

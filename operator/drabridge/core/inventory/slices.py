@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.inventory.nodes import Taint
-from drabridge.core.inventory.shape import Raw, number, part, parts, text
+from drabridge.core.inventory.shape import Raw, number, part, parts, quantities, text
+from drabridge.core.quantity import Quantity
 
 Values = Mapping[str, Mapping[str, Any]]
+_NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +23,11 @@ class Device:
     name: str
     attributes: Values
     capacity: Values
+    amounts: Mapping[str, Quantity]
+    """Its capacity, if several claims may share it."""
+
     taints: tuple[Taint, ...]
-    consumes: Mapping[str, Mapping[str, str]]
+    consumes: Mapping[str, Mapping[str, Quantity]]
     shared: bool
     node: str
 
@@ -45,7 +51,7 @@ class SliceRecord:
     node: str
     everywhere: bool
     devices: tuple[Device, ...]
-    counters: Mapping[str, Mapping[str, str]]
+    counters: Mapping[str, Mapping[str, Quantity]]
 
     @property
     def described(self) -> str:
@@ -73,21 +79,25 @@ class SliceReader:
             everywhere=spec.get("allNodes") is True,
             devices=tuple(self._device(each) for each in parts(spec, "devices")),
             counters={
-                text(each, "name"): _quantities(part(each, "counters")) for each in parts(spec, "sharedCounters")
+                text(each, "name"): quantities(part(each, "counters"), value="value")
+                for each in parts(spec, "sharedCounters")
             },
         )
 
     def _device(self, entry: Raw) -> Device:
         raw = part(entry, "basic") or entry
+        shared = raw.get("allowMultipleAllocations") is True
         return Device(
             name=text(entry, "name"),
             attributes=self._shared(part(raw, "attributes")),
             capacity=self._shared(part(raw, "capacity")),
+            amounts=quantities(part(raw, "capacity"), value="value") if shared else _NOTHING,
             taints=tuple(map(Taint.of, parts(raw, "taints"))),
             consumes={
-                text(each, "counterSet"): _quantities(part(each, "counters")) for each in parts(raw, "consumesCounters")
+                text(each, "counterSet"): quantities(part(each, "counters"), value="value")
+                for each in parts(raw, "consumesCounters")
             },
-            shared=raw.get("allowMultipleAllocations") is True,
+            shared=shared,
             node=text(raw, "nodeName"),
         )
 
@@ -104,10 +114,6 @@ class SliceReader:
         return kept
 
 
-def _quantities(raw: Raw) -> dict[str, str]:
-    return {name: text(part(raw, name), "value") for name in raw}
-
-
 @dataclass(frozen=True, slots=True)
 class Pool:
     """All slices of a pool in its newest generation, and how many older ones are left over."""
@@ -118,7 +124,7 @@ class Pool:
     expected: int
     slices: tuple[SliceRecord, ...]
     outdated: tuple[SliceRecord, ...]
-    counters: Mapping[str, Mapping[str, str]]
+    counters: Mapping[str, Mapping[str, Quantity]]
     """Counter set -> counter -> quantity."""
 
     @property
