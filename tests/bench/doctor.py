@@ -127,6 +127,7 @@ def measure(directory: Path, *, as_yaml: bool) -> dict[str, Any]:
         "format": "yaml" if as_yaml else "json",
         "megabytes": round(size / 1e6),
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "memory_megabytes": round(usage.ru_maxrss / 1024),
         "checks": answer["checksMade"],
         "findings": len(answer["findings"]),

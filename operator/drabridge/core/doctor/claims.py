@@ -28,6 +28,10 @@ def _active(cluster: Inventory) -> Iterator[tuple[PodRecord, str, ClaimRecord | 
                 yield pod, name, cluster.claims_by_key.get(f"{pod.view.namespace}/{name}")
 
 
+def _deletion(claim: ClaimRecord) -> str:
+    return f"kubectl delete resourceclaim {claim.view.name} -n {claim.view.namespace}"
+
+
 @check(
     "claim-stuck-deleting",
     Severity.ERROR,
@@ -66,7 +70,9 @@ def claim_outlives_pod(cluster: Inventory) -> Iterator[Finding]:
         owner = claim.owner
         if owner and owner.kind == "Pod" and owner.uid not in cluster.pods_by_uid and not claim.deleting:
             held = f", it holds {counted(len(claim.results), 'device')}" if claim.results else ""
-            yield Finding(claim.described, f"its owner is Pod {owner.name} with UID {owner.uid}{held}")
+            yield Finding(
+                claim.described, f"its owner is Pod {owner.name} with UID {owner.uid}{held}", _deletion(claim)
+            )
 
 
 @check(
@@ -99,7 +105,7 @@ def claim_idle(cluster: Inventory) -> Iterator[Finding]:
     for claim in cluster.claims:
         since = claim.allocated_at or claim.created
         if claim.results and not claim.reserved and not claim.deleting and cluster.age(since) > IDLE_AFTER:
-            yield Finding(claim.described, f"{counted(len(claim.results), 'device')} since {since}")
+            yield Finding(claim.described, f"{counted(len(claim.results), 'device')} since {since}", _deletion(claim))
 
 
 @check(

@@ -150,8 +150,16 @@ def taint_not_tolerated(cluster: Inventory) -> Iterator[Finding]:
             if key not in known:
                 known[key] = _common_taint(cluster, *key)
             if taint := known[key]:
-                yield Finding(f"Pod {pod.key}", f"nodes with devices of DeviceClass {name} have the taint {taint}")
+                cure = f"add to spec.tolerations: {_toleration(taint)}"
+                yield Finding(
+                    f"Pod {pod.key}", f"nodes with devices of DeviceClass {name} have the taint {taint}", cure
+                )
                 break
+
+
+def _toleration(taint: Taint) -> str:
+    value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+    return f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
 
 
 def _classes(cluster: Inventory, pod: PodRecord) -> set[str]:

@@ -399,6 +399,7 @@ CASES: dict[str, Case] = {
         ],
         ("ResourceClaim default/idle",),
         "1 device since 2026-12-01T08:00:00Z",
+        "kubectl delete resourceclaim idle -n default",
     ),
     "claim-not-reserved": Case(
         [
@@ -638,6 +639,7 @@ CASES: dict[str, Case] = {
         ],
         ("Pod default/web",),
         "have the taint example.com/gpu=present:NoSchedule",
+        "{key: example.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
     ),
     "daemonset-tolerates-other-value": Case(
         [
