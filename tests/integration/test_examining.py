@@ -37,7 +37,7 @@ from clusters import (
     webhook,
     workload,
 )
-from drabridge.cli.gathering import from_cluster
+from drabridge.cli.gathering import LISTS, from_cluster
 from drabridge.core.capacity import uses as in_use
 from drabridge.core.cluster import Gate
 from drabridge.core.doctor.registry import diagnose
@@ -344,7 +344,7 @@ async def test_what_may_not_be_listed_is_named_and_the_rest_goes_on(ill: Control
     kubeconfig = await ill.kubeconfig_for(NAMESPACE, "default")
     async with await Client.connect(kubeconfig, user_agent="drabridge/test") as client:
         seen = await from_cluster(client)
-    assert set(Kind) - seen.unseen.keys() == {Kind.PODS, Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.POLICIES}
+    assert set(LISTS) - seen.unseen.keys() == {Kind.PODS, Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.POLICIES}
     assert "forbidden" in seen.unseen[Kind.CLAIMS].lower()
     assert seen.gate is Gate.ON  # it may not be asked for, but a class shows it
     diagnosis = diagnose(seen)

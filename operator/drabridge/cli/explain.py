@@ -96,7 +96,8 @@ def explain(
     """Explain it."""
     try:
         kind, name = _parsed(target)
-        gathered = gather(filename, kubeconfig, context, keep=BODIES)
+        about = name if kind == "pod" else ""
+        gathered = gather(filename, kubeconfig, context, keep=BODIES, events_of=about)
         page = _page(kind, name, namespace, gathered.cluster)
     except DrabridgeError as error:
         sys.stderr.write(f"drabridge: {terminal.one_line(str(error))}\n")

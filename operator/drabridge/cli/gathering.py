@@ -77,18 +77,19 @@ def gather(
     kinds: Iterable[Kind] = LISTS,
     complete: bool = False,
     keep: Collection[Kind] = (),
+    events_of: str = "",
 ) -> Gathered:
     """The cluster of the files, or of the kubeconfig where there are none.
 
     A kind without an object in the files counts as not seen, unless they are `complete`. Raises DrabridgeError where
-    nothing at all can be said. `keep` are kinds whose bodies are kept.
+    nothing at all can be said. `keep` are kinds whose bodies are kept, `events_of` names a Pod whose Events are read.
     """
     wanted = tuple(kinds)
     gc.disable()  # nearly all that is read stays: to look for garbage again and again takes as long as to read
     try:
         if paths:
             return _from_files(tuple(paths), wanted, keep, complete=complete)
-        return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep)))
+        return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep, events_of)))
     finally:
         gc.enable()
 
@@ -114,15 +115,15 @@ def _policy(raw: Mapping[str, Any]) -> PolicyView:
 
 
 async def _from_cluster(
-    kubeconfig: Path | None, context: str | None, kinds: tuple[Kind, ...], keep: Collection[Kind]
+    kubeconfig: Path | None, context: str | None, kinds: tuple[Kind, ...], keep: Collection[Kind], events_of: str
 ) -> Inventory:
     agent = f"drabridge-cli/{version('drabridge')}"
     async with await Client.connect(kubeconfig, context, user_agent=agent) as client:
-        return await from_cluster(client, kinds, keep)
+        return await from_cluster(client, kinds, keep, events_of)
 
 
 async def from_cluster(
-    client: Client, kinds: tuple[Kind, ...] = tuple(LISTS), keep: Collection[Kind] = ()
+    client: Client, kinds: tuple[Kind, ...] = tuple(LISTS), keep: Collection[Kind] = (), events_of: str = ""
 ) -> Inventory:
     """List what the cluster has of these kinds. What may not be listed counts as not seen.
 
@@ -147,6 +148,8 @@ async def from_cluster(
                     raise InvalidInput(f"cluster {client.credentials.host}", "", problem, cure) from error
                 if kind not in OPTIONAL:
                     unseen[kind] = str(error)
+        if events_of:
+            await _events(client, events_of, gathering, unseen)
     now = datetime.now(UTC)
     settled = await _settled(client, now)
     return gathering.inventory(now, server=server, gate=await _gate(client), settled=settled, unseen=unseen)
@@ -169,6 +172,17 @@ async def _list(client: Client, kind: Kind, gathering: Gathering, say: Callable[
             return
     if missing:
         raise missing
+
+
+async def _events(client: Client, pod: str, gathering: Gathering, unseen: dict[Kind, str]) -> None:
+    about = {"apiVersion": resources.CORE_EVENTS.api_version, "kind": resources.CORE_EVENTS.kind}
+    selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
+    try:
+        async for page in client.list_pages(resources.CORE_EVENTS, field_selector=selector):
+            for item in page["items"]:
+                gathering.take({**about, **item})
+    except (Refused, Missing) as error:
+        unseen[Kind.EVENTS] = str(error)
 
 
 async def _gate(client: Client) -> Gate:

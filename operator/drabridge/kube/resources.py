@@ -59,6 +59,9 @@ EXTENDED_RESOURCE_POLICIES = Resource(
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
+CORE_EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
+"""The same events, which this group lets one select by the object that they are about."""
+
 MUTATING_WEBHOOK_CONFIGURATIONS = Resource(
     "admissionregistration.k8s.io",
     "v1",

@@ -54,7 +54,7 @@ class Server:
             return web.json_response({"kind": "Status", "message": f"answer {what}"}, status=what)
         return web.json_response(what)
 
-    async def look(self, directory: Path) -> Inventory:
+    async def look(self, directory: Path, events_of: str = "") -> Inventory:
         kubeconfig = directory / "kubeconfig"
         config = {
             "clusters": [{"name": "c", "cluster": {"server": self.url}}],
@@ -64,7 +64,7 @@ class Server:
         }
         kubeconfig.write_text(yaml.safe_dump(config))
         async with await Client.connect(kubeconfig, user_agent="drabridge/test") as client:
-            return await from_cluster(client)
+            return await from_cluster(client, events_of=events_of)
 
 
 @pytest_asyncio.fixture
@@ -151,6 +151,15 @@ async def test_what_the_operator_counts_is_read(server: Server, tmp_path: Path) 
     assert (await server.look(tmp_path)).settled == {"long.example.com/x"}
     server.state = {"data": {"nativeSince": "nonsense"}}
     assert (await server.look(tmp_path)).settled is None
+
+
+async def test_events_are_read_of_one_pod_only(server: Server, tmp_path: Path) -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "web"}
+    server.answers["/api/v1/events"] = [{"metadata": {"namespace": "default", "name": "e"}, "involvedObject": about}]
+    assert (await server.look(tmp_path)).events == ()
+    assert [event.pod for event in (await server.look(tmp_path, events_of="web")).events] == ["default/web"]
+    server.answers["/api/v1/events"] = 403
+    assert Kind.EVENTS in (await server.look(tmp_path, events_of="web")).unseen
 
 
 async def test_an_object_that_cannot_be_read_does_not_hide_the_others(server: Server, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from drabridge.core.explanation.page import HeldUp, Page, Section, related
 from drabridge.core.fitting import Barred, Fitting, shape_of
 from drabridge.core.inventory.claims import ClaimRecord
 from drabridge.core.inventory.cluster import Inventory, Kind
-from drabridge.core.inventory.pods import PodRecord
+from drabridge.core.inventory.pods import EventRecord, PodRecord
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import ClaimNames, Rewrite, decide, our_claim
 
@@ -26,6 +26,7 @@ NO_NAME: Final = "drabridge-0000000000000000"
 """For decisions that are not carried out."""
 
 _REASONS_SHOWN: Final = 5
+_EVENTS_SHOWN: Final = 5
 
 
 def explain_pod(pod: PodRecord, cluster: Inventory) -> Page:
@@ -39,6 +40,7 @@ def explain_pod(pod: PodRecord, cluster: Inventory) -> Page:
         Section("Claims", tuple(_described(claim) for claim in claims)),
         Section("Devices", tuple(line for claim in claims for line in devices(claim, cluster))),
         Section("Scheduler", (pod.unscheduled,) if pod.unscheduled and pod.waiting else ()),
+        Section("Warnings", tuple(map(_told, _warnings(pod, cluster)[-_EVENTS_SHOWN:]))),
     )
     objects = {f"Pod {pod.key}", *(f"resource name {name}" for name in names), *(claim.described for claim in claims)}
     objects |= {f"DeviceClass {request.device_class}" for claim in claims for request in claim.requests}
@@ -230,6 +232,27 @@ def _without_allocation(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
     return None
 
 
+def _warnings(pod: PodRecord, cluster: Inventory) -> list[EventRecord]:
+    """The warnings about a Pod, the latest last."""
+    found = [event for event in cluster.events if event.pod == pod.key and event.warning]
+    return sorted(found, key=lambda event: event.last)
+
+
+def _told(event: EventRecord) -> str:
+    return f"{event.last} {event.source}: {event.reason}: {event.message}"
+
+
+def _node_says(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """Devices and a node, and yet it does not start: the kubelet's last warning is all that is known."""
+    if not pod.view.node_name or pod.view.phase != "Pending":
+        return None
+    for event in reversed(_warnings(pod, cluster)):
+        if event.source == "kubelet":
+            cure = f"see the DRA driver's log on {pod.view.node_name}; a new Pod is prepared anew"
+            return HeldUp(event.reason, event.message, (cure,))
+    return None
+
+
 HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
     _gated,
     _name_unserved,
@@ -241,4 +264,5 @@ HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
     _does_not_fit,
     _scheduler_says,
     _without_allocation,
+    _node_says,
 )

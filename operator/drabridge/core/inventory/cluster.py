@@ -17,7 +17,7 @@ from drabridge.core.inventory.access import BindingRecord, RoleRecord
 from drabridge.core.inventory.claims import Allotment, ClaimRecord, TemplateRecord
 from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.nodes import NodeRecord, Taint
-from drabridge.core.inventory.pods import PodRecord
+from drabridge.core.inventory.pods import EventRecord, PodRecord
 from drabridge.core.inventory.selection import Placed, Selection, select
 from drabridge.core.inventory.shape import Raw
 from drabridge.core.inventory.slices import Pool, SliceRecord, TaintRule, pools_of
@@ -56,6 +56,7 @@ class Kind(StrEnum):
     DAEMON_SETS = "DaemonSet"
     MUTATING = "MutatingWebhookConfiguration"
     VALIDATING = "ValidatingWebhookConfiguration"
+    EVENTS = "Event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class Inventory:
     bindings: tuple[BindingRecord, ...] = ()
     workloads: tuple[WorkloadRecord, ...] = ()
     webhooks: tuple[WebhookRecord, ...] = ()
+    events: tuple[EventRecord, ...] = ()
     beta: tuple[BetaUse, ...] = ()
     odd: tuple[Odd, ...] = ()
     unseen: Mapping[Kind, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from drabridge.core.inventory.claims import ClaimRecord, TemplateRecord
 from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
 from drabridge.core.inventory.nodes import NodeRecord
-from drabridge.core.inventory.pods import PodRecord, version_of
+from drabridge.core.inventory.pods import EventRecord, PodRecord, version_of
 from drabridge.core.inventory.shape import Raw, check_metadata, check_values, key_of, part, parts, text
 from drabridge.core.inventory.slices import SliceReader, TaintRule
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
@@ -53,6 +53,7 @@ NAMESPACED: Final = frozenset(
         Kind.NAMESPACED_BINDINGS,
         Kind.DEPLOYMENTS,
         Kind.DAEMON_SETS,
+        Kind.EVENTS,
     }
 )
 
@@ -120,6 +121,7 @@ class Gathering:
             Kind.DAEMON_SETS: WorkloadRecord.of,
             Kind.MUTATING: WebhookRecord.all_of,
             Kind.VALIDATING: WebhookRecord.all_of,
+            Kind.EVENTS: EventRecord.of,
         }
         self._found: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
         self._beta: dict[tuple[str, str, str], BetaUse] = {}
@@ -212,6 +214,7 @@ class Gathering:
             bindings=(*self._all(Kind.BINDINGS), *self._all(Kind.NAMESPACED_BINDINGS)),
             workloads=(*self._all(Kind.DEPLOYMENTS), *self._all(Kind.DAEMON_SETS)),
             webhooks=tuple(hook for hooks in webhooks for hook in hooks),
+            events=tuple(each for each in self._all(Kind.EVENTS) if each.pod),
             beta=tuple(self._beta.values()),
             odd=tuple(self._odd),
             unseen=unseen or {},

@@ -41,6 +41,32 @@ class RequestUse:
 
 
 @dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An Event about a Pod (`pod` is its namespace and name), last seen at `last` (RFC 3339)."""
+
+    pod: str
+    warning: bool
+    reason: str
+    message: str
+    last: str
+    source: str
+
+    @classmethod
+    def of(cls, raw: Raw) -> Self:
+        """Read an Event of v1. `pod` is empty for one that is about something else."""
+        about = part(raw, "involvedObject")
+        is_pod = text(about, "kind") == "Pod"
+        return cls(
+            pod=f"{text(about, 'namespace')}/{text(about, 'name')}" if is_pod else "",
+            warning=text(raw, "type") == "Warning",
+            reason=text(raw, "reason"),
+            message=text(raw, "message"),
+            last=text(part(raw, "series"), "lastObservedTime") or text(raw, "lastTimestamp") or text(raw, "eventTime"),
+            source=text(raw, "reportingComponent") or text(part(raw, "source"), "component"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """A Pod. `claims` is entry of spec.resourceClaims -> name of its ResourceClaim, without those that have none yet.
 

@@ -145,6 +145,27 @@ HELD_UP: dict[str, Case] = {
     ),
 }
 
+
+def event(reason: str, message: str, source: str, kind: str = "Warning", last: str = LATELY) -> Object:
+    about = {"kind": "Pod", "namespace": "default", "name": "web"}
+    more = {"reason": reason, "message": message, "type": kind, "reportingComponent": source, "lastTimestamp": last}
+    return made("v1", "Event", f"web.{reason}", involvedObject=about, **more)
+
+
+HELD_UP["on a node that cannot prepare its devices"] = Case(
+    [
+        *NEW,
+        pod("web", spec=ON_NODE | uses("c"), status={"phase": "Pending"}),
+        claim("c", results=[result()], reserved=["web"]),
+        event("FailedScheduling", "0/1 nodes", "default-scheduler", last="2026-12-01T10:00:00Z"),
+        event("FailedPrepareDynamicResources", "checkpoint has another claim", "kubelet"),
+        event("Scheduled", "assigned", "default-scheduler", "Normal"),
+    ],
+    "FailedPrepareDynamicResources",
+    "checkpoint has another claim",
+    "the DRA driver's log on node-1",
+)
+
 FINE: dict[str, tuple[list[Object], str]] = {
     "no devices asked for": ([*NEW, pod("web")], "It asks for no devices."),
     "waits, and its devices are there": (
@@ -208,6 +229,14 @@ def test_what_it_got_and_by_whom() -> None:
         f"{NAME}: delivery: Rewrite; GateOff: the API server drops DeviceClass.spec.extendedResourceName",
     )
     assert shown["Devices"] == (f"{DRIVER}/node-1/gpu-0 for request one (default/web: no container)",)
+
+
+def test_warnings_are_shown_in_the_order_of_time() -> None:
+    page = page_of(HELD_UP["on a node that cannot prepare its devices"].objects)
+    assert {section.title: section.lines for section in page.sections}["Warnings"] == (
+        "2026-12-01T10:00:00Z default-scheduler: FailedScheduling: 0/1 nodes",
+        f"{LATELY} kubelet: FailedPrepareDynamicResources: checkpoint has another claim",
+    )
 
 
 def test_reasons_of_nodes_come_in_groups() -> None:
