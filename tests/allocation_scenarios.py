@@ -96,7 +96,7 @@ THEMES: Mapping[str, Theme] = {
     "large": _theme("sublists", "all", "constraints", devices=(20, 40), claims=(1, 2), tight=True, kinds=(1, 2)),
     "trap": _theme(),
 }
-WEIGHTS = {"trap": 4, "alike": 3, "tight": 3, "lists": 2, "errors": 3, "all": 2, "everything": 2, "large": 1, "tiny": 2}
+WEIGHTS = {"trap": 8, "alike": 3, "tight": 3, "lists": 2, "errors": 3, "all": 2, "everything": 2, "large": 1, "tiny": 2}
 
 
 def scenario(seed: int, number: int, theme: str | None = None) -> Object:
@@ -728,11 +728,102 @@ def names_of(requests: Iterable[Object]) -> list[str]:
     ] or ["r0"]
 
 
+COUPLINGS = ("match", "distinct", "lists", "counters", "groups", "shares", "admin", "sublists", "errors", "all")
+
+
+def stages(dice: Dice) -> Object:
+    """Requests that choose from devices of their own, and are coupled by little more than one thing.
+
+    What an earlier request took is then seen by later ones through that thing only. A search that remembers its
+    failures, and leaves the thing out of what it remembers them by, misses the fit.
+    """
+    coupled = frozenset(dice.sample(COUPLINGS, dice.choice((1, 1, 2, 2, 3))))
+    kinds = "abc"[: dice.choice((2, 2, 3))]
+    devices, sets = [], []
+    if coupled & {"counters", "groups"}:
+        sets = [
+            {"name": f"set-{number}", "counters": {"slices": {"value": str(dice.randint(3, 6))}}}
+            for number in range(dice.randint(1, 2))
+        ]
+    for kind in kinds:
+        devices += [staged_device(dice, kind, coupled, sets) for _ in range(dice.randint(2, 4))]
+    if dice.percent(50):
+        dice.shuffle(devices)
+    for number, device in enumerate(devices):
+        device["name"] = f"d{number}"
+        device["attributes"]["index"] = {"int": number}
+    requests = [staged_request(dice, f"r{number}", kind, coupled) for number, kind in enumerate(kinds)]
+    if dice.percent(30):
+        requests.append(staged_request(dice, f"r{len(kinds)}", dice.choice(kinds), coupled))
+    constraints = []
+    for kind, name in (("match", "matchAttribute"), ("distinct", "distinctAttribute")):
+        if kind in coupled:
+            own = {"requests": dice.some([each["name"] for each in requests], least=2)} if dice.percent(30) else {}
+            constraints.append({name: f"{GPU}/{dice.choice('vw')}"} | own)
+    claims = [requests]
+    if not constraints and dice.percent(40):
+        cut = dice.randint(1, len(requests) - 1)
+        claims = [requests[:cut], requests[cut:]]
+    made = simple(devices, claims, constraints, **({"sharedCounters": sets} if sets else {}))
+    features = dict.fromkeys(EVERY_FEATURE, True) | {"listTypeAttributes": "lists" in coupled or dice.percent(50)}
+    if dice.percent(20):
+        used = [f"{GPU}/pool-0/{each['name']}" for each in dice.some(devices, least=0) if dice.percent(30)]
+        made["allocatedDevices"] = used
+    return made | {"features": features}
+
+
+def staged_device(dice: Dice, kind: str, coupled: frozenset[str], sets: list[Object]) -> Object:
+    def value() -> Any:
+        number = dice.randint(0, 2)
+        return [number, dice.randint(3, 4)] if "lists" in coupled and dice.percent(60) else number
+
+    odd = None if "errors" in coupled and dice.percent(30) else 1
+    device = simple_device(0, kind=kind, v=value(), w=value(), odd=odd)
+    if sets:
+        consumption: Object = {
+            "counterSet": dice.choice(sets)["name"],
+            "counters": {"slices": {"value": str(dice.randint(1, 3))}},
+        }
+        if "groups" in coupled:
+            consumption["compatibilityGroups"] = dice.choice(GROUP_SETS)
+            consumption["counters"]["slices"]["value"] = "1"
+        device["consumesCounters"] = [consumption]
+    if "shares" in coupled and dice.percent(80):
+        device |= {"allowMultipleAllocations": True, "capacity": {"slots": {"value": str(dice.randint(2, 4))}}}
+    return device
+
+
+def staged_request(dice: Dice, name: str, kind: str, coupled: frozenset[str]) -> Object:
+    others = f'device.attributes["DRIVER"].kind in ["{kind}", "{dice.choice("abc")}"]'
+    expressions = [others if dice.percent(80 if "shares" in coupled else 15) else KIND % kind]
+    if "errors" in coupled and dice.percent(40):
+        expressions.append('device.attributes["DRIVER"].odd == 1')
+    more: Object = {}
+    if "shares" in coupled:
+        more["capacity"] = {"requests": {"slots": str(dice.randint(1, 3))}} if dice.percent(85) else {}
+    if "admin" in coupled and dice.percent(50):
+        more["adminAccess"] = True
+        expressions = [dice.choice((others, "true", KIND % kind))]
+    count = None if "all" in coupled and dice.percent(25) else dice.choice((1, 1, 2, 2, 3))
+    request = exactly(name, count, *expressions, **more)
+    if "sublists" in coupled and dice.percent(60):
+        other = exactly(
+            name, dice.choice((1, 2)), *expressions[:1], **{k: v for k, v in more.items() if k == "capacity"}
+        )
+        entries = [{"name": f"s{number}"} | each["exactly"] for number, each in enumerate((request, other))]
+        for entry in entries:
+            entry.pop("adminAccess", None)
+        return {"name": name, "firstAvailable": dice.sample(entries, 2)}
+    return request
+
+
 # Traps: shapes in which a search that skips something wrongly is likely to be caught, with random details
 
 
 def trap(dice: Dice) -> Object:
     """One of the traps, blurred."""
+    if dice.percent(50):
+        return {"node": {"metadata": {"name": "node-1"}}} | stages(dice)
     build = dice.choice(
         (
             lists_and_kinds,
