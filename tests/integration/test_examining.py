@@ -66,6 +66,7 @@ NODES: list[dict[str, Any]] = [
 ]
 
 GUARDED = "'model' in device.attributes['other.example.com'] && device.attributes['other.example.com'].model == 'x'"
+SICK = device_class("broken-devices", "device.driver == 'broken.example.com'")
 CLASSES = [
     device_class(extendedResourceName=NAME),
     device_class("dup-a", "false", extendedResourceName="example.com/dup"),
@@ -73,7 +74,7 @@ CLASSES = [
     device_class("c" * 64),
     device_class("wrong-domain", GUARDED),
     device_class("fails", f"device.attributes['{DRIVER}'].nosuch == 'x'"),
-    device_class("broken-devices", "device.driver == 'broken.example.com'"),
+    SICK,
     device_class("dedicated", "device.driver == 'dedicated.example.com'"),
     device_class(
         "configures",
@@ -103,7 +104,6 @@ OBJECTS = [
     claim("other"),
     claim("gone"),
     claim("unallocated"),
-    claim("unreserved"),
     claim("shared"),
     claim("dedicated", exactly(device_class="dedicated")),
     claim("looks", exactly(adminAccess=True)),
@@ -122,7 +122,6 @@ OBJECTS = [
     pod("named", spec=uses("absent")),
     pod("volcano", spec={"schedulerName": "volcano"} | uses("one")),
     pod("bypasses", spec={"nodeName": "n-good"} | uses("unallocated")),
-    pod("intrudes", spec={"nodeName": "n-good"} | uses("unreserved")),
     pod("placed", asking(1), spec={"nodeName": "n-good"}),
     pod("repelled", spec=uses("dedicated")),
     workload("Deployment", "kueue-controller-manager", "registry.example/kueue:v0.17.0"),
@@ -193,7 +192,6 @@ FOUND = {
     "class-selects-nothing": "DeviceClass dup-a",
     "request-selects-nothing": f"ResourceClaim {NAMESPACE}/selects-nothing",
     "claim-stuck-deleting": f"ResourceClaim {NAMESPACE}/stuck",
-    "claim-not-reserved": f"Pod {NAMESPACE}/intrudes",
     "claim-never-allocated": f"Pod {NAMESPACE}/bypasses",
     "template-missing": f"Pod {NAMESPACE}/templated",
     "named-claim-missing": f"Pod {NAMESPACE}/named",
@@ -240,9 +238,10 @@ async def _make_ill(plane: ControlPlane) -> None:
         "PATCH", "/api/v1/nodes/n-tainted", {"spec": {"taints": [taint("dedicated", "x")]}}, MERGE_PATCH
     )
     await _apply(plane, *CLASSES, *SLICES)
-    await _apply(plane, device_class("broken-devices", extendedResourceName="example.com/sick"), manager="another")
+    named = {**SICK, "spec": {**SICK["spec"], "extendedResourceName": "example.com/sick"}}
+    await _apply(plane, named, manager="another")
     await _apply(plane, *OBJECTS)
-    for name, given in {"one": "gpu-3", "other": "gpu-3", "gone": "gpu-99", "unreserved": "gpu-2"}.items():
+    for name, given in {"one": "gpu-3", "other": "gpu-3", "gone": "gpu-99"}.items():
         results = [{"request": "one", "driver": DRIVER, "pool": "n-good", "device": given}]
         status = {"status": {"allocation": {"devices": {"results": results}}}}
         await plane.api.call("PATCH", f"{CLAIMS}/{name}/status", status, MERGE_PATCH)
@@ -326,7 +325,6 @@ def test_explain_says_what_a_pod_got(cluster: Inventory) -> None:
         ("named", "ClaimMissing"),
         ("repelled", "NoDevices"),
         ("bypasses", "NodeNameSet"),
-        ("intrudes", "ClaimNotReserved"),
     ],
 )
 def test_explain_says_what_holds_a_pod_up(cluster: Inventory, name: str, reason: str) -> None:
@@ -344,11 +342,11 @@ async def test_what_may_not_be_listed_is_named_and_the_rest_goes_on(ill: Control
     kubeconfig = await ill.kubeconfig_for(NAMESPACE, "default")
     async with await Client.connect(kubeconfig, user_agent="drabridge/test") as client:
         seen = await from_cluster(client)
-    assert set(LISTS) - seen.unseen.keys() == {Kind.PODS, Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.POLICIES}
+    assert set(LISTS) - seen.unseen.keys() == {Kind.PODS, Kind.NODES, Kind.SLICES, Kind.CLASSES}
     assert "forbidden" in seen.unseen[Kind.CLAIMS].lower()
     assert seen.gate is Gate.ON  # it may not be asked for, but a class shows it
     diagnosis = diagnose(seen)
-    assert "double-offer" in {check.id for check, _ in diagnosis.found}
+    assert "pool-incomplete" in {check.id for check, _ in diagnosis.found}
     assert "device-allocated-twice" in {each.check.id for each in diagnosis.unmade}
 
 
