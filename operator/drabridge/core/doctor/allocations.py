@@ -78,7 +78,7 @@ def capacity_overdrawn(cluster: Inventory) -> Iterator[Finding]:
     Severity.ERROR,
     cure="delete one of the Pods, and use a scheduler that knows shared counters",
     serves="pain 69: KAI-Scheduler#2100, a scheduler that ignores shared counters; pain 66",
-    link=links.issue(2100, "NVIDIA/KAI-Scheduler"),
+    link=links.issue(2100, "kai-scheduler/KAI-Scheduler"),
     needs=(Kind.CLAIMS, Kind.SLICES),
 )
 def counters_overdrawn(cluster: Inventory) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ def claim_of_ended_pod(cluster: Inventory) -> Iterator[Finding]:
     Severity.WARNING,
     cure="kubectl delete resourceclaim, if nobody is going to use it",
     serves="pain 53: KAI-Scheduler#1455, hand-made claims stay after the Job ends",
-    link=links.issue(1455, "NVIDIA/KAI-Scheduler"),
+    link=links.issue(1455, "kai-scheduler/KAI-Scheduler"),
     needs=(Kind.CLAIMS,),
 )
 def claim_idle(cluster: Inventory) -> Iterator[Finding]:
