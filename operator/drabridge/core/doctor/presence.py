@@ -117,11 +117,10 @@ def drabridge_needed(cluster: Inventory) -> Iterator[Finding]:
 def drabridge_removable(cluster: Inventory) -> Iterator[Finding]:
     """Kubernetes serves all names by itself: drabridge can be removed."""
     waiting = [pod.key for pod in cluster.pods if pod.waiting and our_claim(pod.view) and not cluster.own_claim(pod)]
-    off = any(policy.delivery is Delivery.NATIVE for policy in cluster.effective_policies.values())
     if cluster.bridged and cluster.gate is Gate.ON and not cluster.rewritten and not waiting:
         running = sum(1 for pod in cluster.pods if our_claim(pod.view) and not pod.ended)
         seen = f"{counted(running, 'rewritten Pod')} go on, with claims of their own" if running else "no rewritten Pod"
-        yield Finding("drabridge", f"{seen}{'; policies ask for Native' if off else ''}")
+        yield Finding("drabridge", seen)
 
 
 @check(
