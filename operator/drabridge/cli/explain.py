@@ -63,7 +63,6 @@ NEEDED: Final = (
     Kind.CLASSES,
     Kind.SLICES,
     Kind.NODES,
-    Kind.POLICIES,
     Kind.NAMESPACES,
     Kind.QUOTAS,
     Kind.LIMIT_RANGES,

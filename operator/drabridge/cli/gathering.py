@@ -55,7 +55,7 @@ LISTS: Final[Mapping[Kind, tuple[Resource, ...]]] = {
 """Where each kind is listed, in this order: claims before Pods, so that no claim seems to have lost its Pod."""
 
 OPTIONAL: Final = frozenset({Kind.POLICIES, Kind.TAINT_RULES})
-"""Kinds that a cluster may not know; then it has none."""
+"""Kinds that a cluster may not know; then it has none, and a dump of it holds none."""
 
 DEVICES: Final = (Kind.NODES, Kind.CLASSES, Kind.SLICES, Kind.TAINT_RULES, Kind.CLAIMS, Kind.PODS, Kind.POLICIES)
 """What one must see to speak of devices and who has them."""
@@ -106,7 +106,7 @@ def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collectio
     if not gathering.kinds:
         problem = f"there is no {', '.join(kinds[:3])} or the like in it"
         raise faults[0] if faults else InvalidInput("the input", "", problem, "see --help for how to write a dump")
-    unseen = {} if complete else dict.fromkeys(frozenset(kinds) - gathering.kinds, NOT_IN_FILES)
+    unseen = {} if complete else dict.fromkeys(frozenset(kinds) - gathering.kinds - OPTIONAL, NOT_IN_FILES)
     return Gathered(gathering.inventory(datetime.now(UTC), unseen=unseen), tuple(faults))
 
 

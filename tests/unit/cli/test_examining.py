@@ -126,7 +126,7 @@ def test_doctor_leaves_out_what_is_skipped(write: Write) -> None:
 def test_doctor_judges_absent_kinds_only_of_a_complete_cluster(write: Write) -> None:
     path = write([node("node-1"), pod("web", asking())])
     arguments = ("doctor", "-f", path, "--only", "name-not-served")
-    assert answer(*arguments)["checksNotMade"][0]["unseen"] == ["DeviceClass", "ExtendedResourcePolicy"]
+    assert answer(*arguments)["checksNotMade"][0]["unseen"] == ["DeviceClass"]
     assert [each["object"] for each in answer(*arguments, "--complete")["findings"]] == [f"resource name {NAME}"]
 
 
