@@ -63,6 +63,7 @@ NEEDED: Final = (
     Kind.CLASSES,
     Kind.SLICES,
     Kind.NODES,
+    Kind.POLICIES,
     Kind.NAMESPACES,
     Kind.QUOTAS,
     Kind.LIMIT_RANGES,
