@@ -102,7 +102,8 @@ def turns(cluster: Inventory, namespace: str | None = None) -> tuple[Turn, ...]:
         if pod.waiting and (pod.view.extended() or pod.view.resource_claims) and namespace in (None, pod.view.namespace)
     ]
     found: list[Turn] = []
-    for pod in sorted(asking, key=lambda pod: (-pod.priority, pod.view.created)):
+    # What has no time yet, since it is a manifest's, will be the youngest.
+    for pod in sorted(asking, key=lambda pod: (-pod.priority, pod.view.created == "", pod.view.created)):
         owner = pod.view.owner
         if owner and owner.kind == DAEMON_SET and not owner.uid:
             nodes = [node.name for node in cluster.nodes if not barrier(node, pod)]
