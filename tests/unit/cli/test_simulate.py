@@ -153,7 +153,16 @@ def test_options_that_contradict_each_other(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-def test_the_examples_work_as_the_readme_says() -> None:
+def test_the_readme_s_example_says_what_it_says_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.chdir(EXAMPLES.parent)
+    blocks = Path("README.md").read_text().split("```\n")
+    [block] = [each for each in blocks if each.startswith(".venv/bin/drabridge simulate")]
+    command, table_, output = block.replace("\\\n", "").partition("POD ")
+    assert run(*command.split()[2:]).stdout == table_ + output
+
+
+def test_the_examples_all_together() -> None:
     done = run("-f", str(EXAMPLES), "-f", str(EXAMPLES / "cluster"), "-o", "json")
     assert done.exit_code == 2, "too-big asks for more than a claim may hold"
     outcomes = {each["pod"]: each["outcome"] for each in json.loads(done.stdout)["pods"]}
