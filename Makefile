@@ -13,8 +13,8 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation lint \
-	verify generate e2e format lock clean
+.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation \
+	bench-doctor lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -45,7 +45,7 @@ fuzz-cel: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL (
 fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's (about 30 minutes)
 	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
-bench: bench-rewrite bench-cel bench-allocation ## Measure everything below; JSON on stdout (takes minutes and all CPUs)
+bench: bench-rewrite bench-cel bench-allocation bench-doctor ## Measure everything below; JSON on stdout (takes minutes)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
 	@$(BIN)/python tests/bench/rewrite.py
@@ -55,6 +55,9 @@ bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstr
 
 bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
 	@$(BIN)/python tests/bench/allocation.py
+
+bench-doctor: $(INSTALLED) ## Measure doctor on 5,000 nodes and 20,000 Pods in files
+	@$(BIN)/python tests/bench/doctor.py
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }
