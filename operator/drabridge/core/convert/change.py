@@ -202,44 +202,44 @@ class PodText:
         found: list[Edit] = []
         gone: list[str] = []
         comments: list[str] = []
-        new: list[New] = []
         for name in QUANTITIES:
             quantities = tree.followed(resources.get(name))
             if not isinstance(quantities, tree.Mapping):
                 continue
-            served = [key for key in change.drop if quantities.get(key) is not None]
-            comments += edits.comments_behind(self.layout, quantities, sorted(served))
+            served = sorted(key for key in change.drop if quantities.get(key) is not None)
+            comments += edits.comments_behind(self.layout, quantities, served)
             if served and len(served) == len(tree.value_of(quantities)):
                 gone.append(name)
             elif served:
                 found += edits.change(self.layout, quantities, served)
-        made, claims_gone, fresh = self._claims(resources, change, comments)
-        found += made
-        new += fresh
-        gone += ["claims"] if claims_gone else []
-        made, fresh = self._added(resources, change, gone)
-        found += made
-        new = [*fresh, *new]
         comments += edits.comments_behind(self.layout, resources, gone)
-        return found + edits.change(self.layout, resources, gone, new, list(dict.fromkeys(comments)) if new else ())
+        made, added = self._added(resources, change, gone)
+        found += made
+        made, new = self._claims(resources, change, gone, comments)
+        found += made
+        comments = list(dict.fromkeys(comments)) if added or new else []
+        return found + edits.change(self.layout, resources, gone, [*added, *new], comments)
 
     def _claims(
-        self, resources: tree.Mapping, change: ContainerChange, comments: list[str]
-    ) -> tuple[list[Edit], bool, list[New]]:
-        """Change the claims: the edits, whether the list goes, and the list to be put in if there is none."""
+        self, resources: tree.Mapping, change: ContainerChange, out: list[str], comments: list[str]
+    ) -> tuple[list[Edit], list[New]]:
+        """Change the claims: the edits, and the list to be put in if there is none; `out` learns if the list goes."""
         before = _claims(tree.value_of(resources))
         gone = frozenset(i for i, each in enumerate(before) if each.get("name") in change.drop_claims)
         if not gone and not change.claims:
-            return [], False, []
+            return [], []
         sequence = tree.followed(resources.get("claims"))
         if not isinstance(sequence, tree.Sequence) or not before:
-            return [], sequence is not None, [New("claims", list(change.claims))]
+            out += ["claims"] if sequence is not None else []
+            return [], [New("claims", list(change.claims))]
         if len(gone) == len(before) and not change.claims:
-            return [], True, []
+            comments += edits.comments_behind(self.layout, resources, ["claims"])
+            out.append("claims")
+            return [], []
         made = edits.remove_items(self.layout, sequence, gone)
         if change.claims:
             made += edits.append(self.layout, sequence, change.claims, " ".join(dict.fromkeys(comments)))
-        return made, False, []
+        return made, []
 
     def _added(self, resources: tree.Mapping, change: ContainerChange, gone: list[str]) -> tuple[list[Edit], list[New]]:
         found: list[Edit] = []

@@ -78,7 +78,8 @@ def convert(text: str, conversion: Conversion) -> Converted:
         return Converted(text, tuple(findings))
     newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
     present = {(each.namespace, each.name): each.value for each in inventory(documents) if each.kind == TEMPLATE_KIND}
-    run = Run(conversion, newline, present, findings)
+    single_json = len(parts) == 1 and documents[0].json and not text.startswith("---")
+    run = Run(conversion, newline, single_json, present, findings)
     pieces = [_piece(document, run) for document in documents]
     by_start = {piece.document.chunk.start: piece for piece in pieces}
     whole = joined(parts, by_start, run)
@@ -97,14 +98,14 @@ def _piece(document: Document, run: Run) -> Piece:
     piece = Piece(document, document.chunk.text, document.root, document.value)
     if document.root is None:
         return piece
-    found = False
-    for each in document.objects():
-        found = True
-        if run.conversion.direction is Direction.FORWARD:
-            Forward(run, piece, each).take()
-        else:
+    objects = list(document.objects())
+    if run.conversion.direction is Direction.REVERSE:
+        for each in sorted(objects, key=lambda each: each.kind == TEMPLATE_KIND):  # those go last: positions move
             Backward(run, piece, each).take()
-    if not found and run.conversion.direction is Direction.FORWARD:
+        return piece
+    for each in objects:
+        Forward(run, piece, each).take()
+    if not objects:
         _no_object(document, run)
     return piece
 

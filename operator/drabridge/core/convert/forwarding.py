@@ -73,7 +73,7 @@ class Forward(Step):
             name = changes[path].entries[0]["resourceClaimTemplateName"]
             self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"{each.asked} by {TEMPLATE_KIND} {name}"), path)
             for toleration in each.tolerations:
-                self.say(Outcome.NOTE, Remark(Reason.TOLERATION_ADDED, f"of {toleration['key']}"), path)
+                self.say(Outcome.NOTE, Remark(Reason.TOLERATION_ADDED, f"of {toleration['key']}:NoSchedule"), path)
             for note in self._notes(path, each):
                 self.say(Outcome.NOTE, note, path)
         for key, made_template in planned.items():

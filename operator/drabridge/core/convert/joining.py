@@ -43,7 +43,7 @@ def _before_content(piece: Piece, text: str, *, last: bool) -> str:
 
 
 def _with_templates(piece: Piece, text: str, run: Run) -> str:
-    if piece.document.json:
+    if run.single_json:
         return _json_with_templates(piece, text, run)
     indent = list_indent(piece.root, piece.text)
     made = ["---" + run.newline]

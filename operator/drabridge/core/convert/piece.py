@@ -47,10 +47,11 @@ class Conversion:
 
 @dataclass(slots=True)
 class Run:
-    """The state of one file on its way."""
+    """The state of one file on its way. `single_json`: it is one JSON value, without any `---`."""
 
     conversion: Conversion
     newline: str
+    single_json: bool
     present: dict[tuple[str, str], dict[str, Any]]
     findings: list[Finding] = field(default_factory=list)
     collected: dict[tuple[str, str], Template] = field(default_factory=dict)

@@ -151,6 +151,7 @@ def value_of(node: Node | None) -> Any:
     return value
 
 
+_RESOLVED = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
@@ -161,11 +162,11 @@ _FLOAT = re.compile(
 
 
 def _scalar_value(node: Scalar) -> Any:
-    if node.tag is not None and node.tag != STR:
-        return Tagged(node.tag, node.value)
-    if node.tag == STR or not node.plain:
+    if node.tag == STR or (node.tag is None and not node.plain):
         return node.value
-    return plain_value(node.value)
+    if node.tag is None or node.tag in _RESOLVED:
+        return plain_value(node.value)
+    return Tagged(node.tag, node.value)
 
 
 def plain_value(text: str) -> Any:
