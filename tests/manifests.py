@@ -137,17 +137,17 @@ def objects(draw: st.DrawFn) -> Object:
 class _Indented(yaml.SafeDumper):
     """Lists stand in from their key."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002 - its own
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)
 
 
 class _Unshared(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's interface
         return True
 
 
 class _IndentedUnshared(_Indented):
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's interface
         return True
 
 
@@ -161,7 +161,10 @@ def texts(draw: st.DrawFn) -> str:
         return text + draw(st.sampled_from(["", "\n"]))
     if style == "list":
         found = [{"apiVersion": "v1", "kind": "List", "items": found}]
-    dumpers: dict[str, Any] = {"indented": _IndentedUnshared, "anchors": draw(st.sampled_from([_Indented, yaml.SafeDumper]))}
+    dumpers: dict[str, Any] = {
+        "indented": _IndentedUnshared,
+        "anchors": draw(st.sampled_from([_Indented, yaml.SafeDumper])),
+    }
     flow = {"flow": True, "flow inside": None}.get(style, False)
     text = "---\n".join(
         yaml.dump(
@@ -174,7 +177,7 @@ def texts(draw: st.DrawFn) -> str:
         )
         for each in found
     )
-    if style not in ("flow",):
+    if style != "flow":
         text = _commented(text, draw(st.randoms(use_true_random=False)))
     if draw(st.integers(0, 4)) == 0:
         text = draw(st.sampled_from(["---\n", "# header\n\n", "# header\n---\n"])) + text
@@ -191,9 +194,9 @@ _PLAIN_LINE = re.compile(r"[ -]*[\w./\"-]+:( [\w./\"*&-]+)?")
 def _commented(text: str, chance: random.Random) -> str:
     lines = []
     for number, line in enumerate(text.split("\n")):
-        if _PLAIN_LINE.fullmatch(line) and chance.random() < 0.15:
+        if _PLAIN_LINE.fullmatch(line) and chance.randrange(7) == 0:
             indent = len(line) - len(line.lstrip(" "))
-            if chance.random() < 0.5:
+            if chance.randrange(2):
                 lines.append(f"{' ' * indent}# above {number}")
             else:
                 line += f" # behind {number}"  # noqa: PLW2901 - the same line, with its comment

@@ -16,8 +16,8 @@ from drabridge.core.reasons import Reason
 from manifests import UNSERVED, asks, conversion, texts, values, without_asks
 
 SERVED = (GPU, NIC, IMPLICIT_GPU)
-MAX_DEVICES = 32
-SETTINGS = settings(max_examples=int(os.environ.get('N', '40')), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = int(os.environ.get("DRABRIDGE_EXAMPLES", "40"))
+SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def there_and_back(text: str) -> str:
@@ -72,7 +72,9 @@ def test_lines_that_do_not_speak_of_resources_stay_as_they_are(text: str) -> Non
     assume(not text.startswith("{"))  # braces and commas change with what is between them
     after = set(convert(text, conversion()).text.split("\n"))
     gone = [line.rstrip("\r") for line in text.split("\n") if line not in after and line + "\r" not in after]
-    allowed = re.compile(r"limits|requests|resources|example\.com/|deviceclass|claims|toleration|^\s*\{|\{.*\}|&id|\*id")
+    allowed = re.compile(
+        r"limits|requests|resources|example\.com/|deviceclass|claims|toleration|^\s*\{|\{.*\}|&id|\*id"
+    )
     assert not [line for line in gone if not allowed.search(line) and not line.startswith("---")]
 
 

@@ -5,6 +5,7 @@ Events are taken one by one: nothing recurses over foreign input, and no alias i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,10 +39,18 @@ def parse(text: str) -> Node | None:
     return builder.root
 
 
+_TEMPLATE: Final = re.compile(
+    r"^\s*(?:- +)?\{[{%]|: +\{[{%]|\{\{-|-\}\}|\{\{ *(?:\.|include|template|end)", re.MULTILINE
+)
+"""What stands in text for Go templates or Jinja: braces as a line or a value of their own. In quotes they are YAML."""
+
+_TEMPLATE_PROBLEM: Final = "there are {{ }} where YAML wants a value"
+
+
 def _broken(text: str, problem: str, offset: int) -> Unreadable:
     reason = Reason.INVALID_YAML
-    if "{{" in text:
-        reason = Reason.TEMPLATE_TEXT
+    if _TEMPLATE.search(text):
+        reason, problem = Reason.TEMPLATE_TEXT, _TEMPLATE_PROBLEM
     elif text[offset : offset + 1] == "\t":
         problem = "a tab where YAML wants spaces"
     return Unreadable(reason, problem, text.count("\n", 0, min(offset, len(text))))
@@ -142,9 +151,9 @@ class _Builder:
 
     def _key(self, node: Node) -> Scalar:
         if not isinstance(node, Scalar):
-            braces = self.text.startswith("{", node.start)
-            reason = Reason.TEMPLATE_TEXT if braces else Reason.INVALID_YAML
-            raise self._error(reason, "a key that is no text", node.start)
+            if self.text.startswith("{", node.start):
+                raise self._error(Reason.TEMPLATE_TEXT, _TEMPLATE_PROBLEM, node.start)
+            raise self._error(Reason.INVALID_YAML, "a key that is no text", node.start)
         if node.value in self.seen[-1] and node.value != MERGE:
             raise self._error(Reason.DUPLICATE_KEY, f"the key {node.value[:80]!a} stands there twice", node.start)
         self.seen[-1].add(node.value)

@@ -187,6 +187,9 @@ class Reason(StrEnum):
     REQUEST_ONLY = "RequestWithoutLimit"
     """There was a request without a limit, which the API server refuses; it was taken for what is wanted."""
 
+    WITHOUT_IMAGE = "ContainerWithoutImage"
+    """A container has no image: the manifest may be a patch, and what it is applied to goes on asking."""
+
     SAME_DOMAIN_LEFT = "OtherNamesOfTheDomain"
     """Other names of the same domain stay in the container; nobody offers them once the device plugin is gone."""
 
@@ -299,6 +302,7 @@ CURES: Mapping[Reason, str] = {
     Reason.NOT_AN_OBJECT: "convert the manifests that it is rendered to, or install drabridge's operator",
     Reason.PART_OF_DEVICE: "ask for whole devices, or for capacity of a device in a claim of your own",
     Reason.REQUEST_ONLY: "check the number",
+    Reason.WITHOUT_IMAGE: "convert the manifest that it is applied to as well",
     Reason.SAME_DOMAIN_LEFT: "map these names, too, or remove them",
     Reason.SCHEDULER: "check that the scheduler allocates ResourceClaims",
     Reason.TOLERATION_ADDED: "nothing is to be done",

@@ -207,12 +207,12 @@ class PodText:
             if not isinstance(quantities, tree.Mapping):
                 continue
             served = sorted(key for key in change.drop if quantities.get(key) is not None)
-            comments += edits.comments_behind(self.layout, quantities, served)
             if served and len(served) == len(tree.value_of(quantities)):
                 gone.append(name)
+                comments += edits.comments_behind(self.layout, resources, [name])
             elif served:
                 found += edits.change(self.layout, quantities, served)
-        comments += edits.comments_behind(self.layout, resources, gone)
+            comments += edits.comments_behind(self.layout, quantities, served)
         made, added = self._added(resources, change, gone)
         found += made
         made, new = self._claims(resources, change, gone, comments)

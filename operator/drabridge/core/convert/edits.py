@@ -119,7 +119,10 @@ def change(
         return [*edits, _after(layout, entry_end(layout, *kept[-1]), indent, lines)]
     if not layout.is_first(first.start):
         raise Unsafe
-    return [*edits, _lines_at(layout, layout.line_start(first.start), indent, lines)]
+    end = layout.line_end(entry_end(layout, *mapping.entries[-1]))
+    if layout.text[end - 1 : end] == "\n":
+        return [*edits, _lines_at(layout, end, indent, lines)]
+    return [*edits, Edit(end, end, layout.newline.join(" " * indent + line for line in lines))]
 
 
 def change_before(layout: Layout, mapping: tree.Mapping, before: Collection[str], add: Sequence[New]) -> list[Edit]:
@@ -157,11 +160,8 @@ def comments_behind(layout: Layout, mapping: tree.Mapping, keys: Iterable[str]) 
     for key in keys:
         if (own := mapping.own(key)) and not mapping.flow:
             _, scalar, value = own
-            ends = [entry_end(layout, scalar, value)]
-            if (start := _own_line(layout, scalar, value)) is not None:
-                ends.append(start)
-            for end in ends:
-                if (comment := _COMMENT_BEHIND.match(layout.text, end)) and comment[1] not in found:
+            for end in (_own_line(layout, scalar, value), entry_end(layout, scalar, value)):
+                if end is not None and (comment := _COMMENT_BEHIND.match(layout.text, end)) and comment[1] not in found:
                     found.append(comment[1])
     return found
 

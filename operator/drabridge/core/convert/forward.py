@@ -107,7 +107,7 @@ def _first_of_names(pod: PodView) -> Iterator[Ask]:
 
 
 def _where(ask: Ask) -> tuple[str | int, ...]:
-    field = "limits" if ask.resource in ask.container.limits else "requests"
+    field = "requests" if ask.resource in ask.container.requests else "limits"
     return (*_path(ask.container), "resources", field, ask.resource)
 
 
@@ -207,8 +207,8 @@ def _wanted(pod_spec: Mapping[str, Any], pod: PodView, served: Sequence[Ask], se
         entry=entry,
         containers=changes,
         tolerations=tolerations,
-        asked=", ".join(f"{request.count} {request.resource}" for request in claim.requests),
-        notes=tuple(_notes(pod, served, serving)),
+        asked=", ".join(f"{count} {name}" for name, count in claim.totals().items()),
+        notes=tuple(_notes(pod_spec, pod, served, serving)),
     )
 
 
@@ -244,9 +244,15 @@ def _entry(pod: PodView) -> str:
     return name
 
 
-def _notes(pod: PodView, served: Sequence[Ask], serving: Serving) -> Iterator[Remark]:
+def _has_image(spec: Mapping[str, Any], path: tuple[str, int]) -> bool:
+    return "image" in spec[path[0]][path[1]]
+
+
+def _notes(spec: Mapping[str, Any], pod: PodView, served: Sequence[Ask], serving: Serving) -> Iterator[Remark]:
     if pod.scheduler_name != DEFAULT_SCHEDULER:
         yield Remark(Reason.SCHEDULER, f"spec.schedulerName is {quoted(pod.scheduler_name)}", ("schedulerName",))
+    if bare := [name for name in (_path(each.container) for each in served) if not _has_image(spec, name)]:
+        yield Remark(Reason.WITHOUT_IMAGE, "the container has no image, as in a patch of another manifest", bare[0])
     for each in served:
         if each.limit is None and is_explicit(each.resource):
             yield Remark(Reason.REQUEST_ONLY, f"{each.request} {each.resource}", _where(each))

@@ -41,7 +41,7 @@ class Forward(Step):
         elif wanted:
             self._convert(wanted)
         for each in elsewhere(self.object.value, serving.serves, (self.object.group, self.object.kind)):
-            self.say(Outcome.LEFT, Remark(each.reason, f"{each.resource} is asked for there"), each.path)
+            self.say(Outcome.LEFT, Remark(each.reason, each.detail), each.path)
 
     def _objection(self) -> Remark | None:
         """Why no Pod template of this object can use claims."""

@@ -45,7 +45,7 @@ def _before_content(piece: Piece, text: str, *, last: bool) -> str:
 def _with_templates(piece: Piece, text: str, run: Run) -> str:
     if run.single_json:
         return _json_with_templates(piece, text, run)
-    indent = list_indent(piece.root, piece.text)
+    indent = min(list_indent(piece.root, piece.text), 2)
     made = ["---" + run.newline]
     for each in piece.before:
         made += [line + run.newline for line in [*emit.block(each.body, indent), "---"]]

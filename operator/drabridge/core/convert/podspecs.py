@@ -32,6 +32,9 @@ _NAMING: Final = frozenset({"name", "deviceName", "resourceName"})
 """Keys whose value may be a resource name: SparkApplication's gpu.name, KubeVirt's deviceName."""
 
 
+_VERBS: Final = {Reason.QUOTA_TO_BE_CHANGED: "capped", Reason.NAME_AS_VALUE: "named"}
+
+
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
     """A resource name that stands outside the containers of a PodSpec, at `path` in the object."""
@@ -39,6 +42,11 @@ class Elsewhere:
     reason: Reason
     resource: str
     path: Path
+
+    @property
+    def detail(self) -> str:
+        """What the name does there."""
+        return f"{self.resource} is {_VERBS.get(self.reason, 'asked for')} there"
 
 
 def pod_specs(value: object, path: Path = ()) -> Iterator[Path]:

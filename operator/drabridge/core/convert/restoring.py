@@ -45,10 +45,13 @@ class Backward(Step):
             return
         for path in changes:
             self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"asks for {', '.join(sorted(names[path]))}"), path)
-            present = at(self.piece.value, (*self.object.path, *path)).get("tolerations")
-            for each in present if isinstance(present, list) else ():
-                if isinstance(each, dict) and each.get("key") in names[path] and each.get("effect") == "NoSchedule":
-                    self.say(Outcome.NOTE, Remark(Reason.TOLERATION_LEFT, f"of {each['key']}:NoSchedule"), path)
+            self._say_what_tolerations_stay(path, names[path])
+
+    def _say_what_tolerations_stay(self, path: Path, names: frozenset[str]) -> None:
+        present = at(self.piece.value, (*self.object.path, *path)).get("tolerations")
+        for each in present if isinstance(present, list) else ():
+            if isinstance(each, dict) and each.get("key") in names and each.get("effect") == "NoSchedule":
+                self.say(Outcome.NOTE, Remark(Reason.TOLERATION_LEFT, f"of {each['key']}:NoSchedule"), path)
 
     def _marked(self, path: Path, names: frozenset[str]) -> frozenset[int]:
         """The tolerations that we added: they carry our comment."""

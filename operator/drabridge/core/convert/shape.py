@@ -109,10 +109,7 @@ def _trimmed(counts: Sequence[Counts]) -> list[dict[str, int]]:
 
 
 def _slug(claim: ClaimPlan) -> str:
-    totals: dict[str, int] = {}
-    for request in claim.requests:
-        totals[request.resource] = totals.get(request.resource, 0) + request.count
-    parts = [f"{_short(name)}-{count}" for name, count in totals.items()]
+    parts = [f"{_short(name)}-{count}" for name, count in claim.totals().items()]
     return _SLUG.sub("-", "-".join(parts).lower())[:_SLUG_MAX].strip("-")
 
 
