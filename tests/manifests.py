@@ -135,9 +135,9 @@ def objects(draw: st.DrawFn) -> Object:
 
 
 class _Indented(yaml.SafeDumper):
-    """Lists stand in from their key."""
+    """Lists stand in from their key; PyYAML wants them below it (`indentless`)."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - as said
         super().increase_indent(flow, indentless=False)
 
 
@@ -202,6 +202,41 @@ def _commented(text: str, chance: random.Random) -> str:
                 line += f" # behind {number}"  # noqa: PLW2901 - the same line, with its comment
         lines.append(line)
     return "\n".join(lines)
+
+
+PIECES = [
+    *"{}[]:,-?&*!|>'\"%@`#\t\n \r\ufeff\x85\u2028\0",
+    "---\n",
+    "...\n",
+    "<<: *a",
+    "&a ",
+    "*a",
+    "? ",
+    "!!str ",
+    "!x ",
+    "{{ .Values.a }}",
+    "resources:",
+    "claims: []",
+    "null",
+    "containers:\n- ",
+    "\n\n",
+    "# comment\n",
+    "|+\n",
+    "    ",
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """Draw a file with something taken out or put in where it does not belong."""
+    text = draw(texts())
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        if draw(st.booleans()):
+            text = text[:at] + draw(st.sampled_from(PIECES)) + text[at:]
+        else:
+            text = text[:at] + text[at + draw(st.integers(1, 30)) :]
+    return text
 
 
 # --- what they mean

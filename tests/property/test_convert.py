@@ -6,14 +6,16 @@ import os
 import re
 
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import manifests
 from builders import GPU, IMPLICIT_GPU, NIC
-from drabridge.core.convert.file import convert
+from drabridge.cli.yamltree import parse
+from drabridge.core.convert.file import convert, read
 from drabridge.core.convert.findings import Outcome
 from drabridge.core.convert.piece import Direction
 from drabridge.core.reasons import Reason
-from manifests import UNSERVED, asks, conversion, texts, values, without_asks
+from manifests import UNSERVED, asks, conversion, damaged, texts, values, without_asks
 
 SERVED = (GPU, NIC, IMPLICIT_GPU)
 EXAMPLES = int(os.environ.get("DRABRIDGE_EXAMPLES", "40"))
@@ -76,6 +78,16 @@ def test_lines_that_do_not_speak_of_resources_stay_as_they_are(text: str) -> Non
         r"limits|requests|resources|example\.com/|deviceclass|claims|toleration|^\s*\{|\{.*\}|&id|\*id"
     )
     assert not [line for line in gone if not allowed.search(line) and not line.startswith("---")]
+
+
+@SETTINGS
+@given(damaged(), st.sampled_from(Direction))
+def test_damaged_files_never_fail_and_what_comes_out_can_be_read(text: str, direction: Direction) -> None:
+    converted = convert(text, conversion(direction))
+    if converted.text != text:
+        before = sum(each.outcome is Outcome.BROKEN for each in converted.findings)
+        _, findings, _ = read(converted.text, parse)
+        assert sum(each.outcome is Outcome.BROKEN for each in findings) == before
 
 
 def test_the_names_are_those_of_the_manifests() -> None:

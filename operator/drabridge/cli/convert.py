@@ -304,11 +304,11 @@ def _gathered(path: Path, collected: dict[tuple[str, str], Template], conversion
 def _apply(results: Sequence[Result], options: Options) -> list[Result]:
     """Write, print or show; a file that cannot be written is found broken."""
     after = []
-    printed = False
+    printed: str | None = None
     for result in results:
         if options.stdout and result.manifest is not None:
-            _print(result, first=not printed)
-            printed = True
+            _print(result.text, printed)
+            printed = result.text
         elif options.write and result.changed and result.manifest is not None:
             try:
                 write(result.manifest, result.text)
@@ -323,13 +323,18 @@ def _apply(results: Sequence[Result], options: Options) -> list[Result]:
     return after
 
 
-def _print(result: Result, *, first: bool) -> None:
-    text = result.text
-    if not first and not text.startswith("---"):
-        sys.stdout.write("---\n")
-    sys.stdout.write(text)
-    if text and not text.endswith("\n"):
-        sys.stdout.write("\n")
+def _print(text: str, before: str | None) -> None:
+    """Print a file's text behind that of the one before it, if there was one, as one stream of documents."""
+    if before and not before.endswith("\n"):
+        _out("\n")
+    if before is not None and not text.startswith("---"):
+        _out("---\n")
+    _out(text)
+
+
+def _out(text: str) -> None:
+    """Line ends as they are, and UTF-8 whatever the locale: it is the content of a file."""
+    sys.stdout.buffer.write(text.encode())
 
 
 def _show(manifest: Manifest, text: str) -> None:
@@ -339,7 +344,7 @@ def _show(manifest: Manifest, text: str) -> None:
     for line in unified(manifest.name, manifest.text, text, new_file=new):
         if coloured and (colour := colours.get(line[0])):
             line = typer.style(line, fg=colour)  # noqa: PLW2901 - the same line, with its colour
-        sys.stdout.write(line)
+        _out(line)
 
 
 # --- report
@@ -362,9 +367,9 @@ def _report(results: Sequence[Result], options: Options) -> None:
     for result in results:
         for finding in result.findings:
             typer.echo(_line(result.name, finding), err=True)
-    changed = sum(each.changed for each in results)
-    verb = "changed" if options.write else "to be changed"
-    typer.echo(f"{len(results)} files, {changed} {verb}", err=True)
+    if len(results) > 1:
+        verb = "changed" if options.write else "to be changed"
+        typer.echo(f"{len(results)} files, {sum(each.changed for each in results)} {verb}", err=True)
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

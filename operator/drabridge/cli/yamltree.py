@@ -39,6 +39,8 @@ def parse(text: str) -> Node | None:
     return builder.root
 
 
+_COLON: Final = re.compile(r"[ \t]*:")
+
 _TEMPLATE: Final = re.compile(
     r"^\s*(?:- +)?\{[{%]|: +\{[{%]|\{\{-|-\}\}|\{\{ *(?:\.|include|template|end)", re.MULTILINE
 )
@@ -175,4 +177,6 @@ class _Builder:
         return end
 
     def _after_colon(self, key: Scalar) -> int:
-        return self.text.index(":", key.end) + 1
+        """Where a value would stand that is not there; `{key}` has not even a colon."""
+        match = _COLON.match(self.text, key.end)
+        return match.end() if match else key.end

@@ -72,7 +72,7 @@ def references(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
 def convert(text: str, conversion: Conversion) -> Converted:
     """Convert the text of one file (without its byte order mark). Never raises for what stands in it."""
     documents, findings, parts = read(text, conversion.parse)
-    if not any(document.root for document in documents):
+    if all(document.value is None for document in documents):
         if not findings:
             findings.append(Finding(Outcome.SKIPPED, Reason.EMPTY, 1, "", "", "there is no document in it"))
         return Converted(text, tuple(findings))

@@ -47,17 +47,12 @@ class Forward(Step):
         """Why no Pod template of this object can use claims."""
         if why := NO_CLAIMS.get((self.object.group, self.object.kind)):
             return Remark(Reason.CANNOT_EXPRESS_CLAIMS, why)
-        if self.object.kind.startswith("Cluster") and self.object.group and not self._namespace():
+        if self.object.kind.startswith("Cluster") and self.object.group and not self.namespace():
             return Remark(Reason.CLUSTER_SCOPED, f"{self.object.kind} has no namespace, and its Pods get one elsewhere")
         return None
 
-    def _namespace(self) -> str:
-        if self.object.kind.startswith("Cluster") and not self.object.namespace:
-            return self.run.conversion.namespace
-        return self.object.namespace
-
     def _convert(self, wanted: Mapping[Path, forward.Wanted]) -> None:
-        namespace = self._namespace()
+        namespace = self.namespace()
         planned: dict[tuple[str, str], Template] = {}
         changes: dict[Path, PodChange] = {}
         for path, each in wanted.items():

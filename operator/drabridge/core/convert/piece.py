@@ -94,6 +94,12 @@ class Step:
         described = self.object.described
         self.run.findings.append(Finding(outcome, remark.reason, line, described, dotted(where), remark.detail))
 
+    def namespace(self) -> str:
+        """Where the Pods run that the object describes; "" where that is left open."""
+        if self.object.kind.startswith("Cluster") and not self.object.namespace:
+            return self.run.conversion.namespace
+        return self.object.namespace
+
     def layout(self) -> Layout:
         """The piece's text as it is by now."""
         text = self.piece.text

@@ -27,7 +27,7 @@ class Backward(Step):
         names: dict[Path, frozenset[str]] = {}
         for path in pod_specs(self.object.value):
             spec = at(self.object.value, path)
-            restored = backward.decide(spec, self.object.namespace, run.conversion.templates, run.conversion.serving)
+            restored = backward.decide(spec, self.namespace(), run.conversion.templates, run.conversion.serving)
             for remark in restored.left:
                 self.say(Outcome.LEFT, remark, path)
             if restored.change:
