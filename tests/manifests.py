@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from builders import GPU, IMPLICIT_GPU, NIC
 from drabridge.cli.yamltree import parse
 from drabridge.core.classmap import ClassMap
-from drabridge.core.convert.documents import Document, chunks
+from drabridge.core.convert.documents import Document, Unreadable, chunks
 from drabridge.core.convert.piece import Conversion, Direction
 from drabridge.core.convert.podspecs import pod_specs
 from drabridge.core.convert.serving import Serving
@@ -40,6 +40,14 @@ def documents(text: str) -> list[Document]:
 def values(text: str) -> list[Any]:
     """What the documents of a text mean; empty ones left out."""
     return [each.value for each in documents(text) if each.value is not None]
+
+
+def values_or_none(text: str) -> list[Any] | None:
+    """What the documents of a text mean; None if one of them cannot be read."""
+    try:
+        return values(text)
+    except Unreadable:
+        return None
 
 
 # --- values
@@ -188,6 +196,11 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
+def written(value: Any) -> str:
+    """Write a value down in the plainest style."""
+    return yaml.dump(value, Dumper=_Unshared, sort_keys=False)
+
+
 _PLAIN_LINE = re.compile(r"[ -]*[\w./\"-]+:( [\w./\"*&-]+)?")
 
 
@@ -237,6 +250,48 @@ def damaged(draw: st.DrawFn) -> str:
         else:
             text = text[:at] + text[at + draw(st.integers(1, 30)) :]
     return text
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        "",
+        "x",
+        "12",
+        [],
+        {},
+        [1],
+        [None],
+        [{}],
+        [{"name": None}],
+        {1: 2},
+        {None: "x"},
+        {True: {}},
+    ]
+)
+
+
+@st.composite
+def odd(draw: st.DrawFn) -> str:
+    """Draw an object with values of other types than the API wants."""
+    found = copy.deepcopy(draw(objects()))
+    for _ in range(draw(st.integers(1, 4))):
+        at: Any = found
+        while True:
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(at[key], dict | list) and draw(st.integers(0, 5)):
+                at = at[key]
+                continue
+            at[key] = copy.deepcopy(draw(ODD))
+            break
+    return yaml.dump(found, Dumper=_Unshared, sort_keys=False)
 
 
 # --- what they mean

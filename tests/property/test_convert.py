@@ -15,7 +15,7 @@ from drabridge.core.convert.file import convert, read
 from drabridge.core.convert.findings import Outcome
 from drabridge.core.convert.piece import Direction
 from drabridge.core.reasons import Reason
-from manifests import UNSERVED, asks, conversion, damaged, texts, values, without_asks
+from manifests import UNSERVED, asks, conversion, damaged, odd, texts, values, without_asks
 
 SERVED = (GPU, NIC, IMPLICIT_GPU)
 EXAMPLES = int(os.environ.get("DRABRIDGE_EXAMPLES", "40"))
@@ -81,7 +81,7 @@ def test_lines_that_do_not_speak_of_resources_stay_as_they_are(text: str) -> Non
 
 
 @SETTINGS
-@given(damaged(), st.sampled_from(Direction))
+@given(damaged() | odd(), st.sampled_from(Direction))
 def test_damaged_files_never_fail_and_what_comes_out_can_be_read(text: str, direction: Direction) -> None:
     converted = convert(text, conversion(direction))
     if converted.text != text:

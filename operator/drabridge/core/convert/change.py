@@ -160,7 +160,8 @@ class PodText:
         if isinstance(value, tree.Alias) and self.write_out:
             return self._replaced(spec, key, after), []
         if not isinstance(sequence, tree.Sequence) or not before:
-            return edits.change(self.layout, spec, [key]), [New(key, after, mark, len(new))]
+            behind = " ".join(edits.comments_behind(self.layout, spec, [key]))
+            return edits.change(self.layout, spec, [key]), [New(key, after, mark, len(new), behind)]
         if not after:
             return edits.change(self.layout, spec, [key]), []
         made = edits.remove_items(self.layout, sequence, gone)
@@ -213,7 +214,7 @@ class PodText:
             elif served:
                 found += edits.change(self.layout, quantities, served)
             comments += edits.comments_behind(self.layout, quantities, served)
-        made, added = self._added(resources, change, gone)
+        made, added = self._added(resources, change, gone, comments)
         found += made
         made, new = self._claims(resources, change, gone, comments)
         found += made
@@ -230,6 +231,7 @@ class PodText:
             return [], []
         sequence = tree.followed(resources.get("claims"))
         if not isinstance(sequence, tree.Sequence) or not before:
+            comments += edits.comments_behind(self.layout, resources, ["claims"])
             out += ["claims"] if sequence is not None else []
             return [], [New("claims", list(change.claims))]
         if len(gone) == len(before) and not change.claims:
@@ -241,7 +243,9 @@ class PodText:
             made += edits.append(self.layout, sequence, change.claims, " ".join(dict.fromkeys(comments)))
         return made, []
 
-    def _added(self, resources: tree.Mapping, change: ContainerChange, gone: list[str]) -> tuple[list[Edit], list[New]]:
+    def _added(
+        self, resources: tree.Mapping, change: ContainerChange, gone: list[str], comments: list[str]
+    ) -> tuple[list[Edit], list[New]]:
         found: list[Edit] = []
         new: list[New] = []
         for name in change.gains(tree.value_of(resources)):
@@ -250,6 +254,7 @@ class PodText:
                 found += edits.change(self.layout, quantities, add=[New(*pair) for pair in change.add.items()])
                 continue
             if quantities is not None:
+                comments += edits.comments_behind(self.layout, resources, [name])
                 gone.append(name)
             new.append(New(name, dict(change.add)))
         return found, new

@@ -59,12 +59,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """An entry to be put into a mapping. `comment` goes behind the first line of the last `marked` items of a list."""
+    """An entry to be put into a mapping.
+
+    `behind` is a comment behind the key, `comment` one behind the first line of the last `marked` items of a list.
+    """
 
     key: str
     value: Any
     comment: str = ""
     marked: int = 0
+    behind: str = ""
 
     def lines(self, layout: Layout) -> list[str]:
         """Give it as lines in block style."""
@@ -73,6 +77,7 @@ class New:
             items = [i for i, line in enumerate(lines) if line.startswith(" " * layout.list_indent + "- ")]
             for i in items[-self.marked :]:
                 lines[i] += f" {self.comment}"
+        lines[0] += f" {self.behind}" if self.behind else ""
         return lines
 
 

@@ -11,11 +11,14 @@ from drabridge.core.convert.tree import plain_value
 
 _SAFE = re.compile(r"[A-Za-z0-9_/.][A-Za-z0-9_./-]*")
 
+_ODD = frozenset("yYnN")
+"""Booleans to the letter of YAML 1.1, though not to Kubernetes."""
+
 
 def text_of(value: object, *, quote: bool = False) -> str:
     """Give a scalar as it stands in YAML, quoted only where it would mean something else; always, if `quote`."""
     if isinstance(value, str):
-        if quote or not _SAFE.fullmatch(value) or not isinstance(plain_value(value), str):
+        if quote or not _SAFE.fullmatch(value) or value in _ODD or not isinstance(plain_value(value), str):
             simple = not quote and value.isprintable() and value.isascii() and "'" not in value
             return f"'{value}'" if simple else json.dumps(value, ensure_ascii=True)
         return value

@@ -142,12 +142,12 @@ def value_of(node: Node | None) -> Any:
         return [value_of(item) for item in node.items]
     if node is None:
         return None
-    value: dict[Any, Any] = {}
+    value: dict[str, Any] = {}  # keys are texts once YAML is read as JSON
     for merged in reversed(list(merges(node))):
         value |= value_of(merged)
     for key, each in node.entries:
         if key.value != MERGE or not key.plain:
-            value[_scalar_value(key)] = value_of(each)
+            value[key.value] = value_of(each)
     return value
 
 
