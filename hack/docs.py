@@ -60,13 +60,16 @@ def metrics() -> str:
 
 
 def cli() -> str:
-    """What `drabridge operator --help` says."""
+    """What `drabridge VERB --help` says, for each verb."""
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    text = CliRunner().invoke(app, ["operator", "--help"]).output
-    lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
-    return page("Command line", "", f"```\n{lines}\n```\n")
+    parts = []
+    for command in app.registered_commands:
+        text = CliRunner().invoke(app, [str(command.name), "--help"]).output
+        lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+        parts.append(f"## {command.name}\n```\n{lines}\n```\n")
+    return page("Command line", "", "\n".join(parts))
 
 
 def rbac() -> str:
