@@ -127,6 +127,10 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Where the Pods of kinds that have no namespace run.")
     ] = "",
+    runtime_class: Annotated[
+        str,
+        typer.Option("--drop-runtime-class", metavar="NAME", help="Remove this runtimeClassName from converted Pods."),
+    ] = "",
     output: Annotated[Output, typer.Option("--output", "-o", help="How the report looks.")] = Output.TEXT,
     kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
@@ -147,6 +151,7 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
             templates=keep,
             collect=templates is not None,
             namespace=namespace,
+            runtime_class=runtime_class,
         )
         results = [*faults, *_convert(found, conversion, templates)]
         results = _apply(results, options)
@@ -217,12 +222,15 @@ def _serving(
     faults = [Result(each.name, None, "", (each.finding,)) for each in sources if isinstance(each, Unread)]
     classes: dict[str, ClassView] = {}
     policies: list[PolicyView] = []
+    configured: set[str] = set()
     templates: dict[tuple[str, str], dict[str, Any]] = {}
     given = ((name, each) for manifest in (*found, *sources) for name, each in _inventory(manifest))
     for name, each in (*(("cluster", each) for each in cluster), *given):
         try:
             if each.kind == "DeviceClass":
                 classes[each.name] = ClassView.of(each.value)
+                spec = each.value.get("spec")
+                configured |= {each.name} if isinstance(spec, dict) and spec.get("config") else set()
             elif each.kind == EXTENDED_RESOURCE_POLICIES.kind:
                 policies.append(ExtendedResourcePolicy.parse(each.value).view())
             elif each.kind == TEMPLATE_KIND:
@@ -234,7 +242,7 @@ def _serving(
         name: policy.device_class for name, policy in effective(policies).items() if policy.delivery is not Delivery.OFF
     }
     every = {**served, **chosen}
-    return Serving(ClassMap.of(classes.values(), every), every), templates, faults
+    return Serving(ClassMap.of(classes.values(), every), every, frozenset(configured)), templates, faults
 
 
 def _inventory(manifest: Manifest | Unread) -> Iterator[tuple[str, Object]]:

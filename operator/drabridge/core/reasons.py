@@ -193,6 +193,12 @@ class Reason(StrEnum):
     SAME_DOMAIN_LEFT = "OtherNamesOfTheDomain"
     """Other names of the same domain stay in the container; nobody offers them once the device plugin is gone."""
 
+    SHARED_UNITS = "SharedUnits"
+    """The name stood for a share of a device; now each unit is a whole one."""
+
+    CONFIG_SHARED = "ConfigSharedByDevices"
+    """The DeviceClass has `config`, which is applied to all devices of a request alike."""
+
     SCHEDULER = "SchedulerToBeChecked"
     """The Pods are for another scheduler, which may not allocate claims, or not those of extended resources."""
 
@@ -304,6 +310,8 @@ CURES: Mapping[Reason, str] = {
     Reason.REQUEST_ONLY: "check the number",
     Reason.WITHOUT_IMAGE: "convert the manifest that it is applied to as well",
     Reason.SAME_DOMAIN_LEFT: "map these names, too, or remove them",
+    Reason.SHARED_UNITS: "check that there are enough devices, or ask for capacity of a device in a claim of your own",
+    Reason.CONFIG_SHARED: "check that the driver can apply it to several devices",
     Reason.SCHEDULER: "check that the scheduler allocates ResourceClaims",
     Reason.TOLERATION_ADDED: "nothing is to be done",
     Reason.TOLERATION_LEFT: "remove it if it was not there before the conversion",

@@ -68,10 +68,11 @@ class PodChange:
     entries: tuple[dict[str, str], ...] = ()
     tolerations: tuple[dict[str, str], ...] = ()
     drop_tolerations: frozenset[int] = frozenset()
+    drop_fields: frozenset[str] = frozenset()
 
     def spec(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Give the PodSpec after the change."""
-        after = dict(before)
+        after = {key: value for key, value in before.items() if key not in self.drop_fields}
         for each in self.containers:
             field_name, position = each.path
             containers = list(after[field_name])
@@ -125,17 +126,15 @@ class PodText:
             if isinstance(entry, dict) and entry.get("name") in change.drop_entries
         )
         spec = self._mapping(self.path)
-        found_new: list[New] = []
-        for key, out, new in (
+        out = [key for key in sorted(change.drop_fields) if spec.get(key) is not None]
+        new: list[New] = []
+        for key, positions, values in (
             ("resourceClaims", gone, change.entries),
             ("tolerations", change.drop_tolerations, change.tolerations),
         ):
-            made, fresh = self._list(spec, key, out, new)
-            found += made
-            found_new += fresh
-        if found_new:
-            found += edits.change_before(self.layout, spec, _BEFORE, found_new)
-        return found
+            if positions or values:
+                found += self._list(spec, key, positions, values, out, new)
+        return found + edits.change_before(self.layout, spec, _BEFORE, out, new)
 
     def _mapping(self, path: Path) -> tree.Mapping:
         node = tree.followed(tree.find(self.root, path))
@@ -144,30 +143,32 @@ class PodText:
         return node
 
     def _list(
-        self, spec: tree.Mapping, key: str, gone: frozenset[int], new: Sequence[dict[str, str]]
-    ) -> tuple[list[Edit], list[New]]:
-        """Change a list of the PodSpec: the edits, and the entry to be added if there is none yet."""
-        if not gone and not new:
-            return [], []
+        self,
+        spec: tree.Mapping,
+        key: str,
+        gone: frozenset[int],
+        values: Sequence[dict[str, str]],
+        out: list[str],
+        new: list[New],
+    ) -> list[Edit]:
+        """Change a list of the PodSpec where it is; where that is impossible, `out` and `new` say what comes for it."""
         before = _list(self.value, key)
-        after = [each for i, each in enumerate(before) if i not in gone] + list(new)
+        after = [each for i, each in enumerate(before) if i not in gone] + list(values)
         mark = TOLERATION_MARK if key == "tolerations" else ""
         own = spec.own(key)
         if own is None:
-            return [], [New(key, after, mark, len(new))]
-        _, _, value = own
-        sequence = tree.followed(value)
-        if isinstance(value, tree.Alias) and self.write_out:
-            return self._replaced(spec, key, after), []
-        if not isinstance(sequence, tree.Sequence) or not before:
+            new.append(New(key, after, mark, len(values)))
+            return []
+        sequence = tree.followed(own[2])
+        if isinstance(own[2], tree.Alias) and self.write_out:
+            return self._replaced(spec, key, after)
+        if not after or not before or not isinstance(sequence, tree.Sequence):
             behind = " ".join(edits.comments_behind(self.layout, spec, [key]))
-            return edits.change(self.layout, spec, [key]), [New(key, after, mark, len(new), behind)]
-        if not after:
-            return edits.change(self.layout, spec, [key]), []
+            out.append(key)
+            new += [New(key, after, mark, len(values), behind)] if after else []
+            return []
         made = edits.remove_items(self.layout, sequence, gone)
-        if new:
-            made += edits.append(self.layout, sequence, new, mark)
-        return made, []
+        return made + edits.append(self.layout, sequence, values, mark) if values else made
 
     def _replaced(self, mapping: tree.Mapping, key: str, value: Any) -> list[Edit]:
         """Write a value out where an alias, or a mapping with aliases in it, stands."""

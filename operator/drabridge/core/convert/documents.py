@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from drabridge.core.convert.tree import Mapping, Node, Path, Sequence, followed, value_of
@@ -109,6 +111,12 @@ def _is_preface(part: str) -> bool:
     return any(line.startswith("%") for line in lines) and all(not line.strip() or line[0] in "%#" for line in lines)
 
 
+@lru_cache(maxsize=4)
+def _line_ends(text: str) -> list[int]:
+    """Where the line feeds of a document are; asked for often, and of one document at a time."""
+    return [match.start() for match in re.finditer("\n", text)]
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document that could be read: `root` stands in `chunk.text`, and `value` is what it means."""
@@ -141,7 +149,7 @@ class Document:
     def line_of(self, node: Node | None) -> int:
         """The line of a node in the whole text, from 1 on."""
         offset = node.start if node is not None else 0
-        return self.chunk.line + self.chunk.text.count("\n", 0, offset) + 1
+        return self.chunk.line + bisect_left(_line_ends(self.chunk.text), offset) + 1
 
     @property
     def json(self) -> bool:

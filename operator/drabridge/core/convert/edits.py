@@ -130,20 +130,23 @@ def change(
     return [*edits, Edit(end, end, layout.newline.join(" " * indent + line for line in lines))]
 
 
-def change_before(layout: Layout, mapping: tree.Mapping, before: Collection[str], add: Sequence[New]) -> list[Edit]:
-    """Put entries into a mapping, before the first of those that are named and the comments above that."""
+def change_before(
+    layout: Layout, mapping: tree.Mapping, before: Collection[str], remove: Collection[str], add: Sequence[New]
+) -> list[Edit]:
+    """Like `change`, but what is new comes before the first entry of `before` and the comments above that."""
     target = next((key for key, _ in mapping.entries if key.value in before), None)
-    if mapping.flow or target is None:
-        return change(layout, mapping, add=add)
+    if mapping.flow or target is None or not add:
+        return change(layout, mapping, remove, add)
+    gone = [each for key in remove for each in remove_entry(layout, mapping, key)]
     indent = layout.column(target.start)
     lines = [line for each in add for line in each.lines(layout)]
     if not layout.is_first(target.start):
         joined = (layout.newline + " " * indent).join(lines)
-        return [Edit(target.start, target.start, joined + layout.newline + " " * indent)]
+        return [*gone, Edit(target.start, target.start, joined + layout.newline + " " * indent)]
     offset = layout.line_start(target.start)
     while offset and layout.text[layout.line_start(offset - 1) : offset].rstrip().startswith(" " * indent + "#"):
         offset = layout.line_start(offset - 1)
-    return [_lines_at(layout, offset, indent, lines)]
+    return [*gone, _lines_at(layout, offset, indent, lines)]
 
 
 def remove_entry(layout: Layout, mapping: tree.Mapping, key: str) -> list[Edit]:

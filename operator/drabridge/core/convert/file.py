@@ -9,11 +9,11 @@ from typing import Final
 from drabridge.core.convert import forward, tree, versions
 from drabridge.core.convert.documents import Chunk, Document, Object, Parse, Unreadable, chunks
 from drabridge.core.convert.findings import Finding, Outcome, dotted
-from drabridge.core.convert.forwarding import Forward
+from drabridge.core.convert.forwarding import Forward, Upgrade
 from drabridge.core.convert.joining import joined
-from drabridge.core.convert.piece import TEMPLATE_KIND, Conversion, Direction, Piece, Run, at
+from drabridge.core.convert.piece import TEMPLATE_KIND, Conversion, Direction, Piece, Run, Step, at, settle
 from drabridge.core.convert.podspecs import elsewhere, pod_specs
-from drabridge.core.convert.restoring import Backward
+from drabridge.core.convert.restoring import Backward, remove_templates
 from drabridge.core.convert.serving import Serving
 from drabridge.core.convert.shape import Template
 from drabridge.core.convert.tree import Path
@@ -99,13 +99,16 @@ def _piece(document: Document, run: Run) -> Piece:
     if document.root is None:
         return piece
     objects = list(document.objects())
-    if run.conversion.direction is Direction.REVERSE:
-        for each in sorted(objects, key=lambda each: each.kind == TEMPLATE_KIND):  # those go last: positions move
-            Backward(run, piece, each).take()
-        return piece
+    steps: list[Step] = []
     for each in objects:
-        Forward(run, piece, each).take()
-    if not objects:
+        if run.conversion.direction is Direction.REVERSE:
+            steps.append(Backward(run, piece, each))
+        else:
+            steps.append((Upgrade if each.group == versions.GROUP else Forward)(run, piece, each))
+    settle([step for step in steps if step.decide()])
+    if run.conversion.direction is Direction.REVERSE:
+        remove_templates(run, piece, objects)
+    elif not objects:
         _no_object(document, run)
     return piece
 

@@ -22,6 +22,9 @@ ENTRY: Final = "extended-resources"
 _PARTS: Final = ("mem", "core", "percent", "priority")
 """What the name of a part of a device has in it: gpumem, vmemory, gpucores, neuroncore, gpumem-percentage."""
 
+_SHARED: Final = ".shared"
+"""How NVIDIA's device plugin names replicas of a device that several containers use in turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remark:
@@ -72,7 +75,7 @@ def decide(spec: Mapping[str, Any], serving: Serving) -> Verdict:
         return Verdict(None, tuple(left))
     if pod.node_name:
         return Verdict(None, (*left, Remark(Reason.NODE_NAME_SET, f"spec.nodeName is {pod.node_name}", ("nodeName",))))
-    objections = [(each.resource, found) for each in asks if (found := _objection(each))]
+    objections = [(each.resource, found) for each in asks if (found := _objection(each, serving))]
     refused = {resource for resource, _ in objections}
     left += [found for _, found in objections]
     served = [each for each in asks if each.resource not in refused]
@@ -153,21 +156,22 @@ def _limit_differs(ask: Ask) -> Remark | None:
     return Remark(Reason.LIMIT_DIFFERS, f"the request is {ask.request}, the limit {ask.limit}", _where(ask))
 
 
-def _part_of_device(ask: Ask) -> Remark | None:
+def _part_of_device(ask: Ask, serving: Serving) -> Remark | None:
     """HAMi's gpumem, Neuron's neuroncore: names beside this one that say how much of the same device is wanted."""
     domain = ask.resource.partition("/")[0] + "/"
     for name in ask.container.request_keys:
         part = name.removeprefix(domain).lower()
-        if name != ask.resource and name.startswith(domain) and any(each in part for each in _PARTS):
+        is_part = name.startswith(domain) and any(each in part for each in _PARTS)
+        if is_part and name != ask.resource and not serving.serves(name):
             return Remark(Reason.PART_OF_DEVICE, f"the container asks for {name} as well", _where(ask))
     return None
 
 
-RULES: tuple[Callable[[Ask], Remark | None], ...] = (_unreadable, _not_whole, _limit_differs, _part_of_device)
+RULES: tuple[Callable[[Ask], Remark | None], ...] = (_unreadable, _not_whole, _limit_differs)
 
 
-def _objection(ask: Ask) -> Remark | None:
-    return next((found for rule in RULES if (found := rule(ask))), None)
+def _objection(ask: Ask, serving: Serving) -> Remark | None:
+    return next((found for rule in RULES if (found := rule(ask))), None) or _part_of_device(ask, serving)
 
 
 def _too_many(served: Sequence[Ask], claim: ClaimPlan) -> Remark:
@@ -256,6 +260,11 @@ def _notes(spec: Mapping[str, Any], pod: PodView, served: Sequence[Ask], serving
     for each in served:
         if each.limit is None and is_explicit(each.resource):
             yield Remark(Reason.REQUEST_ONLY, f"{each.request} {each.resource}", _where(each))
+        if each.resource.endswith(_SHARED):
+            yield Remark(Reason.SHARED_UNITS, f"{each.request} {each.resource}", _where(each))
+        if serving.class_of(each.resource) in serving.configured and Quantity.parse(each.request).ceil() > 1:
+            detail = f"DeviceClass {serving.class_of(each.resource)} has config, and {each.request} devices share it"
+            yield Remark(Reason.CONFIG_SHARED, detail, _where(each))
         domain = each.resource.partition("/")[0] + "/"
         for name in each.container.request_keys:
             if name.startswith(domain) and is_explicit(name) and not serving.serves(name):

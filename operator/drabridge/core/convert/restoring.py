@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from drabridge.core.convert import backward, tree, versions
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drabridge.core.convert import backward, tree
 from drabridge.core.convert.change import TOLERATION_MARK, PodChange
+from drabridge.core.convert.documents import Object
 from drabridge.core.convert.edits import Unsafe, applied, remove_items
-from drabridge.core.convert.findings import Outcome
+from drabridge.core.convert.findings import Finding, Outcome
 from drabridge.core.convert.forward import Remark
-from drabridge.core.convert.piece import TEMPLATE_KIND, Step, at
+from drabridge.core.convert.piece import TEMPLATE_KIND, Piece, Run, Step, accept, at, layout_of
 from drabridge.core.convert.podspecs import pod_specs
 from drabridge.core.convert.shape import ASKED
 from drabridge.core.convert.tree import Path, value_of
@@ -17,35 +21,27 @@ from drabridge.core.reasons import Reason
 class Backward(Step):
     """An object on its way from claims to extended resources."""
 
-    def take(self) -> None:
-        """Restore what can be, and say what cannot."""
-        run = self.run
-        if self.object.kind == TEMPLATE_KIND and self.object.group == versions.GROUP:
-            self._template()
-            return
+    def decide(self) -> bool:
+        """Find out which claims become extended resources again, and say which cannot."""
+        conversion = self.run.conversion
         changes: dict[Path, PodChange] = {}
-        names: dict[Path, frozenset[str]] = {}
+        self.names: dict[Path, frozenset[str]] = {}
         for path in pod_specs(self.object.value):
             spec = at(self.object.value, path)
-            restored = backward.decide(spec, self.namespace(), run.conversion.templates, run.conversion.serving)
+            restored = backward.decide(spec, self.namespace(), conversion.templates, conversion.serving)
             for remark in restored.left:
                 self.say(Outcome.LEFT, remark, path)
             if restored.change:
-                marked = self._marked(path, restored.names)
-                changes[path] = PodChange(
-                    restored.change.containers, restored.change.drop_entries, drop_tolerations=marked
-                )
-                names[path] = restored.names
-        if not changes:
-            return
-        if not self.edit(changes):
-            for path in changes:
-                detail = "the text cannot be changed there without changing what something else means"
-                self.say(Outcome.LEFT, Remark(Reason.EDIT_UNSAFE, detail), path)
-            return
-        for path in changes:
-            self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"asks for {', '.join(sorted(names[path]))}"), path)
-            self._say_what_tolerations_stay(path, names[path])
+                changes[path] = replace(restored.change, drop_tolerations=self._marked(path, restored.names))
+                self.names[path] = restored.names
+        self.changes = changes
+        return bool(changes)
+
+    def done(self) -> None:
+        """Say what has changed."""
+        for path, names in self.names.items():
+            self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"asks for {', '.join(sorted(names))}"), path)
+            self._say_what_tolerations_stay(path, names)
 
     def _say_what_tolerations_stay(self, path: Path, names: frozenset[str]) -> None:
         present = at(self.piece.value, (*self.object.path, *path)).get("tolerations")
@@ -65,29 +61,35 @@ class Backward(Step):
                 found.add(i)
         return frozenset(found)
 
-    def _template(self) -> None:
-        metadata = self.object.value.get("metadata")
-        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        ours = isinstance(annotations, dict) and ASKED in annotations
-        used = self.run.conversion.used
-        if not ours or used is None or (self.object.namespace, self.object.name) in used:
-            return
-        if self.object.path:
-            if not self._remove_item():
-                return
-        else:
-            self.piece.removed = True
-        self.say(Outcome.CHANGED, Remark(Reason.TEMPLATE_REMOVED, f"{TEMPLATE_KIND} {self.object.name}"))
 
-    def _remove_item(self) -> bool:
-        """Take it out of its List; positions may have changed since the document was read."""
-        items = tree.followed(tree.find(self.piece.root, ("items",)))
-        values = self.piece.value["items"]
-        if not isinstance(items, tree.Sequence) or self.object.value not in values:
-            return False
-        i = values.index(self.object.value)
-        expected = {**self.piece.value, "items": values[:i] + values[i + 1 :]}
-        try:
-            return self.accept(applied(self.piece.text, remove_items(self.layout(), items, [i])), expected)
-        except Unsafe:
-            return False
+def remove_templates(run: Run, piece: Piece, objects: Sequence[Object]) -> None:
+    """Take the templates out that we made and nobody uses: a document, or items of a List."""
+    gone = [each for each in objects if each.kind == TEMPLATE_KIND and _unused(each, run)]
+    positions = [each.path[1] for each in gone if each.path]
+    if positions and not _remove_items(run, piece, [each for each in positions if isinstance(each, int)]):
+        return
+    piece.removed = any(not each.path for each in gone)
+    for each in gone:
+        remark = Remark(Reason.TEMPLATE_REMOVED, f"{TEMPLATE_KIND} {each.name}")
+        line = piece.document.line_of(tree.find(piece.document.root, each.path))
+        run.findings.append(Finding(Outcome.CHANGED, remark.reason, line, each.described, "", remark.detail))
+
+
+def _unused(template: Object, run: Run) -> bool:
+    metadata = template.value.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    ours = isinstance(annotations, dict) and ASKED in annotations
+    used = run.conversion.used
+    return ours and used is not None and (template.namespace, template.name) not in used
+
+
+def _remove_items(run: Run, piece: Piece, positions: Sequence[int]) -> bool:
+    items = tree.followed(tree.find(piece.root, ("items",)))
+    if not isinstance(items, tree.Sequence):
+        return False
+    kept = [each for i, each in enumerate(piece.value["items"]) if i not in positions]
+    try:
+        text = applied(piece.text, remove_items(layout_of(run, piece), items, positions))
+    except Unsafe:
+        return False
+    return accept(run, piece, text, {**piece.value, "items": kept})

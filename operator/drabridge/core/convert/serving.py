@@ -11,10 +11,14 @@ from drabridge.core.names import implicit_class, implicit_name
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The mappings of policies, classes and the command line; `chosen` are those of the command line and policies."""
+    """The mappings of policies, classes and the command line.
+
+    `chosen` are those of the command line and policies; `configured` are the classes that are known to have `config`.
+    """
 
     classes: ClassMap
     chosen: Mapping[str, str] = field(default_factory=dict)
+    configured: frozenset[str] = frozenset()
 
     def class_of(self, name: str) -> str | None:
         """Give the DeviceClass of a name; every class answers to its implicit name, whether we have seen it or not."""
