@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from drabridge.core.convert.documents import Unreadable
-from drabridge.core.convert.tree import MERGE, Alias, Mapping, Node, Scalar, Sequence
+from drabridge.core.convert.tree import MERGE, Alias, Mapping, Node, Scalar, Sequence, value_of
 from drabridge.core.reasons import Reason
 
 MAX_DEPTH: Final = 200
@@ -36,7 +36,7 @@ def parse(text: str) -> Node | None:
     except yaml.reader.ReaderError as error:
         problem = f"the character {chr(int(error.character))!a} must not stand in YAML"
         raise _broken(text, problem, int(error.position)) from error
-    return builder.root
+    return builder.finished()
 
 
 _COLON: Final = re.compile(r"[ \t]*:")
@@ -74,7 +74,13 @@ class _Builder:
     open: list[tuple[Mapping | Sequence, str | None, bool]] = field(default_factory=list)
     keys: list[Scalar | None] = field(default_factory=list)
     seen: list[set[str]] = field(default_factory=list)
+    repeated: list[Scalar] = field(default_factory=list)
     documents: int = 0
+
+    def finished(self) -> Node | None:
+        if self.repeated and isinstance(self.root, Mapping):
+            self.root.repeated = tuple(self.repeated)
+        return self.root
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
@@ -146,6 +152,9 @@ class _Builder:
             if key is None:
                 self.keys[-1] = self._key(node)
                 return
+            if key.value in self.seen[-1]:
+                self._repeat(parent, key, node)
+            self.seen[-1].add(key.value)
             parent.entries.append((key, node))
             self.keys[-1] = None
         target = node.target if isinstance(node, Alias) else node
@@ -156,10 +165,15 @@ class _Builder:
             if self.text.startswith("{", node.start):
                 raise self._error(Reason.TEMPLATE_TEXT, _TEMPLATE_PROBLEM, node.start)
             raise self._error(Reason.INVALID_YAML, "a key that is no text", node.start)
-        if node.value in self.seen[-1] and node.value != MERGE:
-            raise self._error(Reason.DUPLICATE_KEY, f"the key {node.value[:80]!a} stands there twice", node.start)
-        self.seen[-1].add(node.value)
         return node
+
+    def _repeat(self, parent: Mapping, key: Scalar, node: Node) -> None:
+        """A key that stands twice: readers take the one or the other, which is the same if both say the same."""
+        found = parent.own(key.value)
+        if found is None or key.value == MERGE or value_of(found[2]) != value_of(node):
+            problem = f"the key {key.value[:80]!a} stands there twice, with different values"
+            raise self._error(Reason.DUPLICATE_KEY, problem, key.start)
+        self.repeated.append(key)
 
     def _error(self, reason: Reason, problem: str, offset: int) -> Unreadable:
         return Unreadable(reason, problem, self.text.count("\n", 0, offset))

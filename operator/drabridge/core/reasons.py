@@ -242,7 +242,7 @@ class Reason(StrEnum):
     """The document is no YAML."""
 
     DUPLICATE_KEY = "DuplicateKey"
-    """A mapping has a key twice; readers do not agree which one counts."""
+    """A mapping has a key twice; readers do not agree which one counts, if they take it at all."""
 
     ALIAS_BOMB = "AliasesTooLarge"
     """The document would be very large with its aliases written out."""

@@ -168,7 +168,7 @@ class PodText:
             new += [New(key, after, mark, len(values), behind)] if after else []
             return []
         made = edits.remove_items(self.layout, sequence, gone)
-        return made + edits.append(self.layout, sequence, values, mark) if values else made
+        return made + edits.append(self.layout, sequence, values, [mark] * len(values)) if values else made
 
     def _replaced(self, mapping: tree.Mapping, key: str, value: Any) -> list[Edit]:
         """Write a value out where an alias, or a mapping with aliases in it, stands."""
@@ -214,7 +214,8 @@ class PodText:
                 comments += edits.comments_behind(self.layout, resources, [name])
             elif served:
                 found += edits.change(self.layout, quantities, served)
-            comments += edits.comments_behind(self.layout, quantities, served)
+            in_order = [key.value for key, _ in quantities.entries if key.value in served]
+            comments += edits.comments_behind(self.layout, quantities, in_order)
         made, added = self._added(resources, change, gone, comments)
         found += made
         made, new = self._claims(resources, change, gone, comments)
@@ -241,7 +242,7 @@ class PodText:
             return [], []
         made = edits.remove_items(self.layout, sequence, gone)
         if change.claims:
-            made += edits.append(self.layout, sequence, change.claims, " ".join(dict.fromkeys(comments)))
+            made += edits.append(self.layout, sequence, change.claims, [" ".join(dict.fromkeys(comments))])
         return made, []
 
     def _added(

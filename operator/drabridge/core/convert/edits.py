@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from drabridge.core.convert import emit, tree
@@ -168,7 +169,8 @@ def comments_behind(layout: Layout, mapping: tree.Mapping, keys: Iterable[str]) 
     for key in keys:
         if (own := mapping.own(key)) and not mapping.flow:
             _, scalar, value = own
-            for end in (_own_line(layout, scalar, value), entry_end(layout, scalar, value)):
+            within = isinstance(value, tree.Mapping) and not value.flow  # those behind its entries are asked for there
+            for end in (_own_line(layout, scalar, value), None if within else entry_end(layout, scalar, value)):
                 if end is not None and (comment := _COMMENT_BEHIND.match(layout.text, end)) and comment[1] not in found:
                     found.append(comment[1])
     return found
@@ -202,20 +204,18 @@ def _change_flow(layout: Layout, mapping: tree.Mapping, remove: Collection[str],
 # --- sequences
 
 
-def append(layout: Layout, sequence: tree.Sequence, values: Sequence[Any], comment: str = "") -> list[Edit]:
-    """Put items behind the last one; `comment` goes behind the first line of each."""
+def append(layout: Layout, sequence: tree.Sequence, values: Sequence[Any], comments: Sequence[str] = ()) -> list[Edit]:
+    """Put items behind the last one, each with its comment behind its first line, where there can be one."""
     if sequence.flow:
         spans = [(item.start, item.end) for item in sequence.items]
         made = [emit.flow(value, quote=layout.json) for value in values]
         return _change_list(layout, (sequence.start, sequence.end), spans, spans, made)
-    lines = [line for value in values for line in _item(value, layout, comment)]
+    lines: list[str] = []
+    for value, comment in zip_longest(values, comments, fillvalue=""):
+        first, *more = emit.block([value], layout.list_indent)
+        lines += [f"{first} {comment}" if comment else first, *more]
     indent = layout.column(_dash(layout, sequence.items[0]))
     return [_after(layout, _item_end(sequence.items[-1]), indent, lines)]
-
-
-def _item(value: Any, layout: Layout, comment: str) -> list[str]:
-    lines = emit.block([value], layout.list_indent)
-    return [f"{lines[0]} {comment}", *lines[1:]] if comment else lines
 
 
 def remove_items(layout: Layout, sequence: tree.Sequence, positions: Collection[int]) -> list[Edit]:

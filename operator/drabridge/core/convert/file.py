@@ -98,6 +98,9 @@ def _piece(document: Document, run: Run) -> Piece:
     piece = Piece(document, document.chunk.text, document.root, document.value)
     if document.root is None:
         return piece
+    for key in document.root.repeated if isinstance(document.root, tree.Mapping) else ():
+        detail = f"the key {key.value[:80]!a} stands there twice, with the same value"
+        run.findings.append(Finding(Outcome.NOTE, Reason.DUPLICATE_KEY, document.line_of(key), "", "", detail))
     objects = list(document.objects())
     steps: list[Step] = []
     for each in objects:

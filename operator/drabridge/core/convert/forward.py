@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,9 @@ ENTRY: Final = "extended-resources"
 
 _PARTS: Final = ("mem", "core", "percent", "priority")
 """What the name of a part of a device has in it: gpumem, vmemory, gpucores, neuroncore, gpumem-percentage."""
+
+_PLACEHOLDER: Final = re.compile(r"[$<@%]|\{\{|__")
+"""What stands in texts for other programs to replace: ${GPUS}, $GPUS, {{gpus}}, __GPUS__, <gpus>, @gpus@, %gpus%."""
 
 _SHARED: Final = ".shared"
 """How NVIDIA's device plugin names replicas of a device that several containers use in turn."""
@@ -133,7 +137,7 @@ def _unreadable(ask: Ask) -> Remark | None:
         try:
             quantity = Quantity.parse(text)
         except ValueError as error:
-            if "$" in text or "{{" in text:
+            if _PLACEHOLDER.search(text):
                 return Remark(Reason.PLACEHOLDER, f"the quantity is {quoted(text)}", _where(ask))
             return Remark(Reason.INVALID_POD, str(error), _where(ask))
         if quantity.mantissa < 0:

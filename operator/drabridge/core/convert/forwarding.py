@@ -81,13 +81,15 @@ class Forward(Step):
         scheduler = spec.get("schedulerName") if isinstance(spec, dict) and path != ("spec",) else None
         if isinstance(scheduler, str) and scheduler not in ("", DEFAULT_SCHEDULER):
             yield Remark(Reason.SCHEDULER, f"spec.schedulerName of the {self.object.kind} is {scheduler}")
-        if self.object.group == _RAY and not self._ray_counts(path):
+        if not self._ray_counts(path):
             yield Remark(Reason.DEVICES_COUNTED, "rayStartParams has no num-gpus or resources")
 
     def _ray_counts(self, path: Path) -> bool:
-        """KubeRay tells Ray how many devices a group has by the limits, unless rayStartParams say it."""
+        """Whether Ray will know its devices: by the limits, which go, unless rayStartParams of the group say it."""
         group = at(self.object.value, path[:-2]) if path[-2:] == ("template", "spec") else None
         said = group.get("rayStartParams") if isinstance(group, dict) else None
+        if self.object.group != _RAY and not isinstance(said, dict):
+            return True
         return isinstance(said, dict) and bool({"num-gpus", "resources"} & set(said))
 
     def _named(self, made: Template, namespace: str) -> Template:

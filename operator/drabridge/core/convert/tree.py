@@ -30,13 +30,17 @@ class Scalar:
 
 @dataclass(slots=True, eq=False)
 class Mapping:
-    """A mapping. `end` is where its last content ends, comments and empty lines behind it not included."""
+    """A mapping. `end` is where its last content ends, comments and empty lines behind it not included.
+
+    `repeated`, on the root of a document, are the keys in all of it that stand twice with the same value.
+    """
 
     start: int
     end: int
     flow: bool
     entries: list[tuple[Scalar, Node]] = field(default_factory=list)
     size: int = 1
+    repeated: tuple[Scalar, ...] = ()
 
     def own(self, key: str) -> tuple[int, Scalar, Node] | None:
         """Give position, key and value of an entry that is written in this mapping itself; None if it is not."""

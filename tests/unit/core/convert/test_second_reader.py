@@ -18,6 +18,7 @@ CHANGED = [name for name in NAMES if converted(name).text != source(name) and va
 def read(text: str, version: tuple[int, int]) -> list[Any]:
     reader = YAML(typ="safe", pure=True)
     reader.version = version
+    reader.allow_duplicate_keys = True
     return [value for value in reader.load_all(text) if value is not None]
 
 
