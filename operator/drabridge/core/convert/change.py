@@ -236,6 +236,9 @@ class PodText:
             comments += edits.comments_behind(self.layout, resources, ["claims"])
             out += ["claims"] if sequence is not None else []
             return [], [New("claims", list(change.claims))]
+        for i in sorted(gone):
+            if isinstance(item := sequence.items[i], tree.Mapping):
+                comments += edits.comments_behind(self.layout, item, [key.value for key, _ in item.entries])
         if len(gone) == len(before) and not change.claims:
             comments += edits.comments_behind(self.layout, resources, ["claims"])
             out.append("claims")

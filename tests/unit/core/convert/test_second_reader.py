@@ -49,7 +49,9 @@ def test_it_means_the_same_to_another_reader(name: str, version: tuple[int, int]
 
 @pytest.mark.parametrize("name", CHANGED)
 def test_no_comment_is_lost(name: str) -> None:
-    assert not comments(source(name)) - comments(converted(name).text)
+    """Two of them may be on one line afterwards."""
+    after = "\n".join(comments(converted(name).text))
+    assert not [comment for comment in comments(source(name)) if comment not in after]
 
 
 def test_comments_are_found_at_all() -> None:
