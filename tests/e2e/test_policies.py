@@ -16,6 +16,7 @@ from upstream.api import MERGE_PATCH, Object, Refused, wait_for
 if TYPE_CHECKING:
     from e2e.conftest import Serve
 
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 NAME_ANNOTATION = "drabridge.io/extended-resource-name"
 
 
@@ -139,6 +140,24 @@ async def test_status_follows_the_spec(site: Site, serve: Serve) -> None:
 # --- numbers
 
 
+async def test_the_devices_of_the_class_are_counted_as_slices_and_selectors_change(ours: Site, serve: Serve) -> None:
+    gpu = await serve(nodes=2, devices=8)
+
+    async def total(want: int) -> None:
+        await ours.policy(gpu.policy, lambda seen: seen["devices"]["total"] == want, f"{want} devices in all")
+
+    await total(16)
+    await ours.api.call("DELETE", SLICES, query={"fieldSelector": f"spec.nodeName={gpu.nodes[0]}"})
+    await total(8)
+    path = f"{CLASSES}/{gpu.device_class}"
+    selectors = (await ours.api.call("GET", path))["spec"]["selectors"]
+    none = {"cel": {"expression": "device.driver == ''"}}
+    await ours.api.call("PATCH", path, {"spec": {"selectors": [*selectors, none]}}, MERGE_PATCH)
+    await total(0)
+    await ours.api.call("PATCH", path, {"spec": {"selectors": selectors}}, MERGE_PATCH)
+    await total(8)
+
+
 def numbers(status: Object) -> tuple[int, int, int]:
     return status["pods"], status["claims"], status["devices"]["allocated"]
 
@@ -162,8 +181,8 @@ async def test_pods_claims_and_devices_are_counted_up_and_down(ours: Site, ns: s
 
     columns = await ours.cluster.kubectl("get", "erp", gpu.policy, "-o", "wide")
     header, row = (line.split() for line in columns.out.splitlines())
-    assert header == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "REASON", "PODS", "DEVICES", "AGE"]
-    assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7"]
+    assert header == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "REASON", "PODS", "DEVICES", "TOTAL", "AGE"]
+    assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7", "8"]
 
     await ours.bound_back(first)
     await wait_for(lambda: ours.pod(first), "it to run", until=lambda seen: seen["status"]["phase"] == "Running")

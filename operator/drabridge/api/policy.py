@@ -235,6 +235,14 @@ class Condition(_Model):
 class DeviceCounts(_Model):
     """Numbers of devices."""
 
+    total: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Devices that the DeviceClass selects among those published, whoever uses them. Partitions of"
+            " one piece of hardware count one by one.",
+        ),
+    ] = 0
     allocated: Annotated[
         int, Field(ge=0, description="Devices that are allocated to the Pods served under this policy.")
     ] = 0
@@ -354,6 +362,7 @@ DEFINITION = Definition(
         Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why (not)", priority=1),
         Column("Pods", "integer", ".status.pods", "Pods served"),
         Column("Devices", "integer", ".status.devices.allocated", "Devices allocated to them"),
+        Column("Total", "integer", ".status.devices.total", "Devices that the class selects"),
         Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
     ),
 )

@@ -44,6 +44,8 @@ class ClassView:
     annotated_name: str | None
     deleting: bool
     lost_name: str | None = None
+    selectors: tuple[str, ...] = ()
+    """The CEL expressions of `spec.selectors`; a device must match all of them."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -59,6 +61,11 @@ class ClassView:
             annotated_name=_text(annotations, NAME_ANNOTATION, raw, f"metadata.annotations['{NAME_ANNOTATION}']"),
             deleting=metadata.get("deletionTimestamp") is not None,
             lost_name=None if spec.get("extendedResourceName") else _lost_name(metadata),
+            selectors=tuple(
+                str(selector["cel"].get("expression", ""))
+                for selector in spec.get("selectors") or ()
+                if isinstance(selector, Mapping) and isinstance(selector.get("cel"), Mapping)
+            ),
         )
 
 

@@ -11,10 +11,16 @@ from drabridge.core.usage import Usage
 
 
 def status_of(
-    policy: PolicyView, cluster: ClusterView, usage: Usage, conditions: Iterable[Mapping[str, Any]], now: str
+    policy: PolicyView,
+    cluster: ClusterView,
+    usage: Usage,
+    total: int,
+    conditions: Iterable[Mapping[str, Any]],
+    now: str,
 ) -> dict[str, Any]:
-    """The status to be shown. `conditions` are those shown until now; `now` is RFC 3339.
+    """The status to be shown.
 
+    `total` counts the devices of the policy's class; `conditions` are those shown until now; `now` is RFC 3339.
     lastTransitionTime moves only when a condition's status does (API conventions, "Typical status properties").
     """
     ready, reason, message = _ready(policy, cluster)
@@ -35,7 +41,7 @@ def status_of(
         "delivery": choose(policy.resource, cluster).delivery.value,
         "pods": usage.pods,
         "claims": usage.claims,
-        "devices": {"allocated": usage.allocated},
+        "devices": {"total": total, "allocated": usage.allocated},
     }
 
 

@@ -9,6 +9,7 @@ from drabridge.core.policy import Delivery
 from drabridge.core.policystatus import status_of
 from drabridge.core.usage import Usage
 from drabridge.delivery.metrics import Metrics
+from drabridge.delivery.supply import Supply
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock
@@ -30,6 +31,7 @@ class PolicyStatuses:
         self._client = client
         self._clock = clock
         self._metrics = metrics
+        self._supply = Supply(caches)
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("policy"))
 
     def wake_all(self) -> None:
@@ -42,6 +44,7 @@ class PolicyStatuses:
         record = self._caches.policies.get(name)
         if record is None:
             return
+        total = await self._supply.total(record.policy.device_class)
         usages = self._caches.usage()
         usage = sum(
             (
@@ -52,7 +55,7 @@ class PolicyStatuses:
         )
         now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         conditions = record.status.get("conditions", ())
-        status = status_of(record.policy, self._caches.cluster(), usage, conditions, now)
+        status = status_of(record.policy, self._caches.cluster(), usage, total, conditions, now)
         if status == record.status:
             return
         try:

@@ -51,6 +51,7 @@ class Wakeups:
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
             caches.quotas: self._quota_changed,
+            caches.slices: lambda _: None,  # only statuses count devices; whether Pods get them is kube-scheduler's
         }
 
     def seen(self, store: Store[Any], event: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ TOKEN_LIFETIME = timedelta(minutes=10)
 LOGIN_EVERY = 5.0
 """Seconds between two logins of Kopf's."""
 
-HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "namespaces", "caps")
+HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "slices", "namespaces", "caps")
 """The modules with the registrations."""
 
 _log = structlog.get_logger(__name__)

@@ -26,6 +26,7 @@ from drabridge.core.podview import PodView
 from drabridge.core.policy import PolicyView, effective
 from drabridge.core.quantity import Quantity
 from drabridge.core.rewrite import DELIVERY_LABEL, our_claim
+from drabridge.core.supply import SliceView
 from drabridge.core.usage import Usages, count
 from drabridge.kube import resources
 from drabridge.kube.client import Client
@@ -237,6 +238,7 @@ class Caches:
         self.claims = Store(resources.RESOURCE_CLAIMS, ClaimView.of)
         self.classes = Store(resources.DEVICE_CLASSES, ClassView.of)
         self.policies = Store(resources.EXTENDED_RESOURCE_POLICIES, PolicyRecord.of)
+        self.slices = Store(resources.RESOURCE_SLICES, SliceView.of)
         self.nodes = Store(resources.NODES, NodeView.of)
         self.namespaces = Store(resources.NAMESPACES, NamespaceView.of)
         self.limit_ranges = Store(resources.LIMIT_RANGES, LimitRangeView.of, index=lambda view: view.namespace)
@@ -257,6 +259,7 @@ class Caches:
             self.limit_ranges,
             self.quotas,
             self.nodes,
+            self.slices,
             self.claims,
             self.pods,
         )

@@ -22,7 +22,7 @@ OLDER = policy(name="older", created="2025-01-01T00:00:00Z")
 def status(
     subject: PolicyView, view: ClusterView, usage: Usage | None = None, conditions: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    return status_of(subject, view, usage or Usage(), conditions or [], NOW)
+    return status_of(subject, view, usage or Usage(), 8, conditions or [], NOW)
 
 
 def with_policy(subject: PolicyView, *classes: dict[str, Any], **facts: Any) -> ClusterView:
@@ -217,7 +217,7 @@ def test_usage_and_generation_are_shown() -> None:
         "observedGeneration": 3,
         "pods": 5,
         "claims": 4,
-        "devices": {"allocated": 7},
+        "devices": {"total": 8, "allocated": 7},
     }
 
 
@@ -247,5 +247,5 @@ def test_the_transition_time_moves_with_the_status_only(former: list[dict[str, A
 def test_a_status_that_did_not_change_is_the_same_later() -> None:
     """Or every resync would write every policy."""
     view = with_policy(AUTO)
-    first = status_of(AUTO, view, Usage(1, 1, 1), [], THEN)
-    assert status_of(AUTO, view, Usage(1, 1, 1), first["conditions"], NOW) == first
+    first = status_of(AUTO, view, Usage(1, 1, 1), 8, [], THEN)
+    assert status_of(AUTO, view, Usage(1, 1, 1), 8, first["conditions"], NOW) == first

@@ -1,0 +1,52 @@
+"""How many devices each DeviceClass has, counted again only where a slice or the class has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from drabridge.core.supply import ClassSelectors, SliceView, current
+from drabridge.kube.caches import Caches
+
+BATCH = 20
+"""Slices looked at before others get their turn: a webhook's answer must not wait for 40,000 devices to be counted."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    expressions: tuple[str, ...]
+    selectors: ClassSelectors
+    counts: dict[str, tuple[SliceView, int]] = field(default_factory=dict)
+    """By slice name, with the view that was counted."""
+
+
+class Supply:
+    """Counts devices by class, and remembers the counts of slices that have stayed the same."""
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+        self._counted: dict[str, _Counted] = {}
+
+    async def total(self, device_class: str) -> int:
+        """How many devices the class selects in the newest generation of all pools; 0 for a class that is not there."""
+        view = self._caches.classes.get(device_class)
+        if view is None:
+            self._counted.pop(device_class, None)
+            return 0
+        known = self._counted.get(device_class)
+        if known is None or known.expressions != view.selectors:
+            known = _Counted(view.selectors, ClassSelectors.of(view.selectors))
+        counts: dict[str, tuple[SliceView, int]] = {}
+        fresh = 0
+        for piece in current(self._caches.slices):
+            former = known.counts.get(piece.name)
+            if former and former[0] == piece:
+                counts[piece.name] = former
+                continue
+            counts[piece.name] = (piece, known.selectors.count(piece))
+            fresh += 1
+            if fresh % BATCH == 0:
+                await asyncio.sleep(0)
+        known.counts = counts
+        self._counted[device_class] = known
+        return sum(count for _, count in counts.values())
