@@ -30,6 +30,14 @@ spec:
       limits:
         example.com/gpu: 1
 """
+CLASS = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata:
+  name: gpu.example.com
+  annotations:
+    drabridge.io/extended-resource-name: example.com/gpu
+"""
 MAP = ("--map", "example.com/gpu=gpu.example.com")
 
 
@@ -148,6 +156,43 @@ def test_templates_can_have_a_file_of_their_own(pod: Path) -> None:
     assert templates.read_text() == before
 
 
+def test_a_template_of_somebody_else_in_another_file_keeps_its_name(pod: Path) -> None:
+    ours = next(iter(yaml.safe_load_all(run(pod, *MAP, "--stdout").out)))
+    name = ours["metadata"]["name"]
+    ours["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 7
+    (pod.parent / "theirs.yaml").write_text(yaml.safe_dump(ours))
+    run(pod.parent, *MAP, "--write")
+    mine = next(iter(yaml.safe_load_all(pod.read_text())))
+    assert mine["metadata"]["name"] == f"{name}-2"
+
+
+def test_a_runtime_class_goes_where_that_is_wanted(pod: Path) -> None:
+    pod.write_text(POD.replace("  containers:", "  runtimeClassName: nvidia # for the plugin\n  containers:"))
+    assert "runtimeClassName: nvidia" in run(pod, *MAP, "--stdout").out
+    assert "runtimeClassName: nvidia" in run(pod, *MAP, "--stdout", "--drop-runtime-class", "other").out
+    assert "runtimeClassName" not in run(pod, *MAP, "--stdout", "--drop-runtime-class", "nvidia").out
+
+
+NOTES = {
+    "a share of a device": ("example.com/gpu.shared: 1", "", "SharedUnits"),
+    "config that several devices share": (
+        "example.com/gpu: 2",
+        "spec: {config: [{opaque: {}}]}\n",
+        "ConfigSharedByDevices",
+    ),
+    "config of one device": ("example.com/gpu: 1", "spec: {config: [{opaque: {}}]}\n", ""),
+}
+
+
+@pytest.mark.parametrize(("asked", "config", "reason"), NOTES.values(), ids=NOTES)
+def test_what_somebody_should_check_is_noted(pod: Path, asked: str, config: str, reason: str) -> None:
+    pod.write_text(POD.replace("example.com/gpu: 1", asked))
+    (pod.parent / "class.yaml").write_text(CLASS + config)
+    report = json.loads(run(pod.parent, *MAP, "--map", "example.com/gpu.shared=s", "-o", "json").out)
+    notes = {each["reason"] for file in report["files"] for each in file["findings"] if each["outcome"] == "note"}
+    assert notes - {"TolerationAdded"} == ({reason} if reason else set())
+
+
 def test_reverse_takes_templates_away_only_when_nobody_uses_them(pod: Path) -> None:
     other = pod.parent / "other.yaml"
     other.write_text(POD.replace("name: p", "name: q"))
@@ -169,14 +214,6 @@ def test_reverse_restores_the_file_to_the_byte(pod: Path) -> None:
     assert pod.read_text() == POD
 
 
-CLASS = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata:
-  name: gpu.example.com
-  annotations:
-    drabridge.io/extended-resource-name: example.com/gpu
-"""
 POLICY = """\
 apiVersion: drabridge.io/v1alpha1
 kind: ExtendedResourcePolicy

@@ -15,7 +15,7 @@ from drabridge.core.podview import Container, ContainerKind, PodClaim, PodView
 from drabridge.core.reasons import Reason
 
 Templates = Mapping[tuple[str, str], Mapping[str, Any]]
-"""(namespace, name) -> ResourceClaimTemplate, as v1."""
+"""(namespace, name) -> ResourceClaimTemplate, as v1. One without a namespace may be meant for any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ def decide(spec: Mapping[str, Any], namespace: str, templates: Templates, servin
         if not claim.template_name:
             continue
         where = ("resourceClaims", i)
-        found = _asks(pod, claim, templates.get((namespace, claim.template_name)), serving)
+        body = templates.get((namespace, claim.template_name)) or templates.get(("", claim.template_name))
+        found = _asks(pod, claim, body, serving)
         if not isinstance(found, list):
             reason, detail = found
             left.append(Remark(reason, f"{claim.template_name}: {detail}", where))

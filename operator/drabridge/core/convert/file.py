@@ -59,7 +59,7 @@ def inventory(documents: Iterable[Document]) -> Iterator[Object]:
 
 
 def references(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    """Give namespace and name of the ResourceClaimTemplates that Pods use."""
+    """Give namespace and name of the ResourceClaimTemplates that Pods use; one without a namespace may be meant."""
     for document in documents:
         for each in document.objects():
             for path in pod_specs(each.value):
@@ -67,6 +67,7 @@ def references(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
                 for entry in entries if isinstance(entries, list) else ():
                     if isinstance(entry, dict) and isinstance(entry.get("resourceClaimTemplateName"), str):
                         yield each.namespace, entry["resourceClaimTemplateName"]
+                        yield "", entry["resourceClaimTemplateName"]
 
 
 def convert(text: str, conversion: Conversion) -> Converted:

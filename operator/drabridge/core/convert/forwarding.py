@@ -93,12 +93,12 @@ class Forward(Step):
         return isinstance(said, dict) and bool({"num-gpus", "resources"} & set(said))
 
     def _named(self, made: Template, namespace: str) -> Template:
-        """Give it a name under which the file has nothing else."""
+        """Give it a name under which the files have nothing else."""
         base, count = made.name, 1
         while True:
             key = (namespace, made.name)
             ours = self.planned.get(key) or self.run.collected.get(key)
-            there = self.run.present.get(key) or (ours.body if ours else None)
+            there = self.run.present.get(key) or self.run.conversion.templates.get(key) or (ours.body if ours else None)
             if there is None or there.get("spec") == made.body["spec"]:
                 return made
             count += 1

@@ -88,6 +88,11 @@ def test_a_template_that_is_not_among_the_files_is_named() -> None:
     assert restored(POD) == (POD, [Reason.CLAIM_TEMPLATE_UNKNOWN])
 
 
+def test_a_template_without_a_namespace_may_be_meant_for_that_of_the_pod() -> None:
+    text = TEMPLATE.format(more="") + POD.replace("  name: p\n", "  name: p\n  namespace: team\n")
+    assert restored(text)[1] == [Reason.CONVERTED]
+
+
 def test_a_named_claim_is_shared_on_purpose_and_stays() -> None:
     text = POD.replace("resourceClaimTemplateName", "resourceClaimName")
     assert restored(text) == (text, [])
