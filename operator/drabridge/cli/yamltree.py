@@ -84,28 +84,30 @@ class _Builder:
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
-            start, end = _start(event), _end(event)
-            if event.style in ("|", ">"):
-                end = self._block_end(start, end)
-            plain = not event.style
-            scalar = Scalar(start, end, event.value, plain, None if event.tag in (None, "!") else event.tag)
-            if event.anchor:
-                self.anchors[event.anchor] = scalar
-            self._put(scalar)
+            self._scalar(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._finish(event)
         elif isinstance(event, yaml.MappingStartEvent):
             self._begin(Mapping(_start(event), 0, bool(event.flow_style)), event)
             self.keys.append(None)
             self.seen.append(set())
         elif isinstance(event, yaml.SequenceStartEvent):
             self._begin(Sequence(_start(event), 0, bool(event.flow_style)), event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._finish(event)
         elif isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
                 raise self._error(Reason.INVALID_YAML, "a second document begins without ---", _start(event))
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        start, end = _start(event), _end(event)
+        if event.style in ("|", ">"):
+            end = self._block_end(start, end)
+        scalar = Scalar(start, end, event.value, not event.style, None if event.tag in (None, "!") else event.tag)
+        if event.anchor:
+            self.anchors[event.anchor] = scalar
+        self._put(scalar)
 
     def _begin(self, node: Mapping | Sequence, event: yaml.CollectionStartEvent) -> None:
         if len(self.open) >= MAX_DEPTH:

@@ -13,6 +13,12 @@ from drabridge.core.convert.piece import Piece, Run
 _START = re.compile(r"---[ \t]*(?:#[^\n]*)?\r?\n")
 
 
+def without_marker(text: str) -> str:
+    """A document's text behind its `---` line, if it has one."""
+    match = _START.match(text)
+    return text[match.end() :] if match else text
+
+
 def joined(parts: Sequence[Chunk], pieces: Mapping[int, Piece], run: Run) -> str:
     """Give the whole text; `pieces` by where their chunks start, those that could not be read not among them."""
     whole = ""
@@ -20,8 +26,8 @@ def joined(parts: Sequence[Chunk], pieces: Mapping[int, Piece], run: Run) -> str
     for chunk in parts:
         piece = pieces.get(chunk.start)
         text = piece.text if piece else chunk.text
-        if swallow and (match := _START.match(text)):
-            text = text[match.end() :]
+        if swallow:
+            text = without_marker(text)
         swallow = False
         if piece and piece.removed:
             kept = _before_content(piece, text, last=chunk is parts[-1])
