@@ -59,17 +59,20 @@ def metrics() -> str:
     return page("Metrics", "On `/metrics` of every replica.", table(("metric", "type", "labels", "meaning"), rows))
 
 
+VERBS = ("operator", "drain", "select", "convert")
+
+
 def cli() -> str:
-    """What `drabridge VERB --help` says, for each verb."""
+    """What `drabridge VERB --help` says."""
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    parts = []
-    for command in app.registered_commands:
-        text = CliRunner().invoke(app, [str(command.name), "--help"]).output
+    helps = []
+    for verb in VERBS:
+        text = CliRunner().invoke(app, [verb, "--help"]).output
         lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
-        parts.append(f"## {command.name}\n```\n{lines}\n```\n")
-    return page("Command line", "", "\n".join(parts))
+        helps.append(f"## drabridge {verb}\n```\n{lines}\n```\n")
+    return page("Command line", "", "\n".join(helps))
 
 
 def rbac() -> str:

@@ -21,7 +21,7 @@ def ask(question: Question) -> Answer:
 
 def ask_slowly(question: Question) -> Answer:
     """Give the answer of the plan that the compiled function was made of, and from which it must not differ."""
-    return _guarded(question, lambda selector, view: selector._walk(view, cost.LIMIT, None))
+    return _guarded(question, lambda selector, view: selector.walk(view, cost.LIMIT, None))
 
 
 def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:
@@ -37,7 +37,7 @@ def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Matc
 
 def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:
     try:
-        selector = compile_selector(question.expression, _names(question.environment))
+        selector = compile_selector(question.expression, names(question.environment))
         view = DeviceView.of(question.driver, question.device)
         match = evaluate(selector, view)
     except CompileError as error:
@@ -49,7 +49,7 @@ def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) 
     return Answer(match.matched, cost=match.cost)
 
 
-def _names(environment: Environment) -> Names:
+def names(environment: Environment) -> Names:
     if not environment.new_expressions:
         return stored_expressions()
     return new_expressions(

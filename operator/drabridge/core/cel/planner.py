@@ -58,12 +58,14 @@ class InstantiationError(Exception):
 
 def plan(checked: Checked, environment: Environment) -> Plan:
     """Plan an expression. Raises InstantiationError."""
-    planner = _Planner(checked, environment)
+    planner = Planner(checked, environment)
     root = run(planner.plan(checked.root))
     return Plan(root, planner.variables)
 
 
-class _Planner:
+class Planner:
+    """Plans the nodes of one checked expression. `explain` notes which node became which."""
+
     def __init__(self, checked: Checked, environment: Environment) -> None:
         self.variables = 0
         self._checked = checked
@@ -276,18 +278,18 @@ class _Planner:
         return Loop(range_, first, second, accumulator, init, condition, step, result, self._type(node))
 
 
-_OPERATORS: Final[dict[str, Callable[[_Planner, ast.Call, tuple[Node, ...]], Node]]] = {
-    "_&&_": _Planner._logic,  # noqa: SLF001 -- the class's own table
-    "_||_": _Planner._logic,  # noqa: SLF001
-    "_==_": _Planner._equality,  # noqa: SLF001
-    "_!=_": _Planner._equality,  # noqa: SLF001
-    "_?_:_": _Planner._conditional,  # noqa: SLF001
-    "_[_]": _Planner._index,  # noqa: SLF001
-    "_[?_]": _Planner._index,  # noqa: SLF001
-    "_?._": _Planner._index,  # noqa: SLF001
-    "@not_strictly_false": _Planner._not_strictly_false,  # noqa: SLF001
-    "or": _Planner._alternative,  # noqa: SLF001
-    "orValue": _Planner._alternative,  # noqa: SLF001
+_OPERATORS: Final[dict[str, Callable[[Planner, ast.Call, tuple[Node, ...]], Node]]] = {
+    "_&&_": Planner._logic,  # noqa: SLF001 -- the class's own table
+    "_||_": Planner._logic,  # noqa: SLF001
+    "_==_": Planner._equality,  # noqa: SLF001
+    "_!=_": Planner._equality,  # noqa: SLF001
+    "_?_:_": Planner._conditional,  # noqa: SLF001
+    "_[_]": Planner._index,  # noqa: SLF001
+    "_[?_]": Planner._index,  # noqa: SLF001
+    "_?._": Planner._index,  # noqa: SLF001
+    "@not_strictly_false": Planner._not_strictly_false,  # noqa: SLF001
+    "or": Planner._alternative,  # noqa: SLF001
+    "orValue": Planner._alternative,  # noqa: SLF001
 }
 
 

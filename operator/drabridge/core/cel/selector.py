@@ -12,7 +12,7 @@ whole allocation upstream), and a CompileError. A device that cannot be evaluate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from drabridge.core.cel import cost, operators
@@ -68,6 +68,7 @@ class Selector:
 
     expression: str
     type: Type
+    environment: Environment = field(repr=False, compare=False)
     _plan: Plan
     _compiled: Compiled | None
 
@@ -100,12 +101,17 @@ class Selector:
             result, units = self._plan.evaluate(view.fields, limit, interrupt)
         except Halted as halted:
             raise SelectorError(str(halted), halted.cost) from None
-        answer = result
-        while answer.__class__ is Optional and answer.present:
-            answer = answer.value
-        if answer.__class__ is bool:
-            return Match(answer, units)
-        raise SelectorError(_failure(result, answer), units)
+        return answered(result, units)
+
+
+def answered(result: Any, units: int) -> Match:
+    """Take the result of an evaluation (a CelError for a failure) for an answer. Raises SelectorError if it is none."""
+    answer = result
+    while answer.__class__ is Optional and answer.present:
+        answer = answer.value
+    if answer.__class__ is bool:
+        return Match(answer, units)
+    raise SelectorError(_failure(result, answer), units)
 
 
 def _failure(result: Any, inner: Any) -> str:
@@ -158,4 +164,4 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
         raise CompileError(f"program instantiation failed: {error}") from None
     except RecursionError:
         raise CompileError("expression nested too deeply") from None
-    return Selector(expression, type_, planned, compile_plan(planned))
+    return Selector(expression, type_, known, planned, compile_plan(planned))

@@ -125,7 +125,7 @@ def check_format(text: str, arguments: Sequence[FormatArgument]) -> FormatFault 
         except CelError as error:
             return FormatFault(None, str(error))
         if (wrong := _misfit(clause.verb, arguments[place])) is not None:
-            message = f"error during formatting: {_REFUSALS[clause.verb]}{wrong.type.name}"
+            message = f"error during formatting: {_REFUSALS[clause.verb]}{_name(wrong.type)}"
             return FormatFault(wrong.node, message)
         start, place = clause.end, place + 1
     if len(arguments) > place:
@@ -136,11 +136,16 @@ def check_format(text: str, arguments: Sequence[FormatArgument]) -> FormatFault 
 
 def _misfit(verb: str, argument: FormatArgument) -> FormatArgument | None:
     """The argument or the part of it that the verb cannot print."""
-    if argument.type.name != "dyn" and argument.type.name not in _CHECKED[verb]:
+    if argument.type.name != "dyn" and _name(argument.type) not in _CHECKED[verb]:
         return argument
     if verb != "s":
         return None
     return next((wrong for part in argument.parts if (wrong := _misfit(verb, part))), None)
+
+
+def _name(type_: Type) -> str:
+    """Name a type as its values do at run time: google.protobuf.DoubleValue gives doubles."""
+    return type_.args[0].name if type_.name == "wrapper" else type_.name
 
 
 def _clause(text: str, start: int) -> _Clause:
