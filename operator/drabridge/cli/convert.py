@@ -16,7 +16,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from drabridge.api.policy import ExtendedResourcePolicy
-from drabridge.cli.manifests import STDIN, Manifest, Unread, read, write
+from drabridge.cli.manifests import Manifest, Unread, read, write
+from drabridge.cli.sources import STDIN
+from drabridge.cli.terminal import one_line
 from drabridge.cli.unified import unified
 from drabridge.cli.yamltree import parse
 from drabridge.core.classmap import ClassMap, ClassView
@@ -399,4 +401,4 @@ def _line(name: str, finding: Finding) -> str:
     if finding.outcome is not Outcome.CHANGED and finding.cure != "nothing is to be done":
         text += f"; {finding.cure}"
     text += f" ({finding.reason})"
-    return "".join(char if char.isprintable() else " " for char in text)
+    return one_line(text)

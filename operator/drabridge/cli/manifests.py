@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from drabridge.cli.sources import STDIN, SUFFIXES
 from drabridge.core.convert.findings import Finding, Outcome
 from drabridge.core.reasons import Reason
-
-STDIN: Final = "-"
-SUFFIXES: Final = (".yaml", ".yml", ".json")
-"""Files of a directory that are read; a file that is named may be called anything."""
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Ten times what the API server takes as one object, and what all CustomResourceDefinitions of a platform have."""
