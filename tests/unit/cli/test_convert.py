@@ -82,6 +82,18 @@ def test_the_diff_can_be_applied(pod: Path) -> None:
     assert applied == {path.name: path.read_bytes() for path in pod.parent.glob("*.yaml")}
 
 
+def test_the_examples_are_converted_as_the_readme_says() -> None:
+    answer = run(Path(__file__).parents[3] / "examples", *MAP)
+    assert answer.code == 0
+    assert [Path(line).name for line in answer.out.splitlines() if line.startswith("+++ ")] == [
+        "inference.yaml",
+        "own-claim.yaml",
+        "training.yaml",
+        "two-resources.yaml",
+    ]
+    assert "too-big.yaml:13: left: Pod too-big" in answer.err
+
+
 def test_write_keeps_mode_links_line_ends_and_the_mark(tmp_path: Path) -> None:
     real = tmp_path / "real" / "pod.yaml"
     real.parent.mkdir()
