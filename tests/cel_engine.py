@@ -27,8 +27,6 @@ def ask_slowly(question: Question) -> Answer:
 def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:
     try:
         return _ask(question, evaluate)
-    except TimeoutError:
-        raise
     except Exception as crash:
         where = traceback.extract_tb(crash.__traceback__)[-1]
         text = f"{type(crash).__name__}: {str(crash)[:200]} ({Path(where.filename).name}:{where.lineno})"
@@ -45,6 +43,8 @@ def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) 
     except BadDevice as error:
         return Answer(None, str(error), "runtime")
     except SelectorError as error:
+        if error.__cause__ is not None:
+            raise error.__cause__ from None
         return Answer(None, str(error).removesuffix(HINT), "runtime", error.cost)
     return Answer(match.matched, cost=match.cost)
 

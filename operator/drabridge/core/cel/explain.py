@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from drabridge.core.cel import ast, cost, macros
+from drabridge.core.cel import ast, cost, macros, work
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.cel.literals import literal
-from drabridge.core.cel.plan import Stopped
 from drabridge.core.cel.recording import Record, RecordingFrame, RecordingPlan, Scope, Text, recording_plan
 from drabridge.core.cel.selector import Match, Selector, SelectorError, answered
 from drabridge.core.cel.trampoline import Step, run
-from drabridge.core.cel.values import CelError
+from drabridge.core.cel.values import CelError, Stopped
 
 _LOGIC: Final = {"_&&_": "&&", "_||_": "||"}
 
@@ -123,6 +122,7 @@ class Instrumented:
     def explain(self, view: DeviceView, *, limit: int = cost.LIMIT) -> Explanation:
         """Say what each part of the expression comes to on a device, as the function `explain` does."""
         frame = RecordingFrame(view.fields, self._plan.variables, limit)
+        work.begin()
         try:
             try:
                 result = self._plan.root.evaluate(frame)
@@ -155,6 +155,7 @@ def _outcome(result: Any, units: int) -> Match | Failure:
 
 def instrument(selector: Selector) -> Instrumented:
     """Plan a selector anew so that it can be explained on many devices."""
+    work.begin()
     return Instrumented(selector, recording_plan(selector.expression, selector.environment))
 
 

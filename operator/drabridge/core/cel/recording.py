@@ -35,12 +35,11 @@ from drabridge.core.cel.plan import (
     Path,
     Qualifier,
     Relative,
-    Stopped,
     Variable,
 )
 from drabridge.core.cel.planner import Planner
 from drabridge.core.cel.trampoline import Step, run
-from drabridge.core.cel.values import CelError
+from drabridge.core.cel.values import CelError, Stopped
 
 EXAMPLES: Final = 3
 """Rounds of a loop that are kept where no single one decided."""

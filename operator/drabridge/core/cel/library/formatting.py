@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from drabridge.core.cel import conversions, operators
+from drabridge.core.cel import conversions, operators, work
 from drabridge.core.cel.library.costs import MAX_TEXT
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.types import Type
@@ -224,6 +224,7 @@ def _fixed(value: Any, precision: int | None) -> str:
     places = _DEFAULT_PRECISION if precision is None else precision
     if places > _MAX_PRECISION:
         raise CelError(f"a precision of {places} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(places * _STEPS_PER_DIGIT)
     return f"{number or 0.0:,.{places}f}"  # zero loses its sign
 
 
@@ -232,6 +233,7 @@ def _scientific(value: Any, precision: int | None) -> str:
     width = _DEFAULT_PRECISION if precision is None else precision
     if width > _MAX_PRECISION:
         raise CelError(f"a width of {width} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(width)
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     mantissa, _, power = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")
@@ -280,11 +282,16 @@ _VERBS: Final[dict[str, Callable[[Any, int | None], str]]] = {
 }
 
 
+_STEPS_PER_DIGIT: Final = 4
+
+
 def _list(elements: Any) -> str:
+    work.spend(len(elements) * work.WRITING)
     return f"[{', '.join(map(_element, elements))}]"
 
 
 def _map(entries: dict[Any, Any]) -> str:
+    work.spend(len(entries) * work.WRITING)
     pairs = sorted(((_key(key), _element(value)) for key, value in entries.items()), key=lambda pair: pair[0])
     return f"{{{', '.join(f'{key}:{value}' for key, value in pairs)}}}"
 
