@@ -121,6 +121,8 @@ async def test_kubectl_reads_every_file_that_changed(plane_135: ControlPlane, na
     """Another parser: what kubectl's YAML reader makes of a text must be what ours does."""
     for name in NAMES:
         result = converted(name)
+        if name in NOT_FOR_KUBECTL or result.text == source(name):
+            continue
         kinds = [(value["apiVersion"], value["kind"]) for value in flat(manifests.values_or_none(result.text) or [])]
         if (
             name in NOT_FOR_KUBECTL
