@@ -51,8 +51,8 @@ NO_OBJECTS = (
 )
 """Cases that the API server would refuse for what they are about."""
 
-NOT_FOR_KUBECTL = ("directive.yaml",)
-"""kubectl cuts a file at its `---` lines, and directives are a document of their own to it."""
+NOT_FOR_KUBECTL = ("directive.yaml", "marker-line-with-content.yaml")
+"""kubectl cuts a file at its `---` lines: directives are a document of their own to it, and `--- {}` is an error."""
 
 
 def completed(value: Object, namespace: str) -> Object:
