@@ -31,7 +31,7 @@ CronJob) stand for their Pods. Extended resources become claims as drabridge or
 kube-scheduler would make them. Nothing is changed anywhere.
 
 Devices, taints, node selectors and required node affinity are looked at; CPU,
-memory and the like are not.
+memory, how much device plugins have left and the like are not.
 
 \b
 Examples:

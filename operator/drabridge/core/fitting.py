@@ -6,7 +6,7 @@ memory, and everything else that a scheduler weighs is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -86,14 +86,16 @@ def shape_of(pod: PodRecord, cluster: Inventory) -> Shape:
     return Shape(tuple(found), pod)
 
 
-def extended_claim(pod: PodRecord, cluster: Inventory, name: str) -> Raw | None:
+def extended_claim(pod: PodRecord, cluster: Inventory, name: str, plugins: Collection[str] | None = None) -> Raw | None:
     """The claim that is still to be made for a Pod's extended resources; None if there is one, or nothing to claim.
 
+    `plugins` are the names that device plugins serve; by default all that they serve on any node.
     Raises InvalidInput where its quantities are not numbers of devices.
     """
     served = {
         name: mapping.device_class
-        for name in sorted({ask.resource for ask in pod.view.extended()} - cluster.plugin_nodes.keys())
+        for name in sorted({ask.resource for ask in pod.view.extended()})
+        if name not in (cluster.plugin_nodes if plugins is None else plugins)
         if (mapping := cluster.class_map.resolve(name))
     }
     asked = ask_for(pod.view, served, cluster.cluster_view) if served else pod.asked

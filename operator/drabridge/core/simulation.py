@@ -19,6 +19,7 @@ from drabridge.core.allocation.passes import fits, preferred_nodes
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import holdings
+from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput
 from drabridge.core.fitting import (
     Barred,
@@ -94,6 +95,14 @@ class Turn:
     node: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Nodes, and the claims that a Pod would have on any of them."""
+
+    nodes: tuple[NodeRecord, ...]
+    claims: tuple[Claim, ...]
+
+
 def turns(cluster: Inventory, namespace: str | None = None) -> tuple[Turn, ...]:
     """The waiting Pods that ask for devices, in their order; a DaemonSet of a manifest has one on each of its nodes."""
     asking = [
@@ -160,6 +169,8 @@ class Simulation:
         self._claims = {claim.label: claim for claim in (Claim.of(defaulted(raw)) for raw in raws)}
         self._places = {node.name: place(node) for node in cluster.nodes}
         self._shares = count()
+        self._native = cluster.gate is Gate.ON
+        """kube-scheduler leaves a name to device plugins node by node, drabridge on all nodes (KEP-5004)."""
 
     def run(self, todo: Sequence[Turn]) -> Iterator[Outcome]:
         """Schedule them one by one."""
@@ -173,20 +184,25 @@ class Simulation:
             return Unplaced(key, f"waits for its scheduling gates: {', '.join(turn.pod.gated)}")
         if unserved := self._unserved(turn.pod):
             return Unplaced(key, unserved)
-        claims: tuple[Claim, ...] = ()
+        ways: list[Way] = []
         try:
-            claims = self._claims_of(turn)
-            return self._schedule(key, turn, claims)
+            open_to, barred = self._open(turn)
+            ways = self._ways(turn, open_to)
+            return self._schedule(key, ways, barred)
         except AllocationError as error:
-            return Broken(key, error, self._cures(turn, claims))
+            return Broken(key, error, self._cures(ways))
         except InvalidInput as error:
             return Broken(key, error)
 
-    def _schedule(self, key: str, turn: Turn, claims: tuple[Claim, ...]) -> Placed | Unplaced:
-        open_to, barred = self._open(turn)
-        places = [self._places[node.name] for node in open_to]
-        fitting = fits(self._snapshot, self._state, places, claims, self._settings).fitting
-        for node in preferred_nodes(self._snapshot, self._state, fitting, self._settings):
+    def _schedule(self, key: str, ways: Sequence[Way], barred: Sequence[Barred]) -> Placed | Unplaced:
+        brings: dict[str, tuple[Claim, ...]] = {}
+        for way in ways:
+            places = [self._places[node.name] for node in way.nodes]
+            fitting = fits(self._snapshot, self._state, places, way.claims, self._settings).fitting
+            brings |= dict.fromkeys((node.name for node in fitting), way.claims)
+        nodes = [place for name, place in self._places.items() if name in brings]
+        for node in preferred_nodes(self._snapshot, self._state, nodes, self._settings):
+            claims = brings[node.name]
             outcome = allocate(
                 self._snapshot,
                 self._state,
@@ -197,9 +213,13 @@ class Simulation:
             )
             if isinstance(outcome, Allocated):
                 return Placed(key, node.name, self._commit(claims, outcome))
-        found = *explained(self._snapshot, self._state, open_to, claims, self._settings), *barred
+        found = [
+            each
+            for way in ways
+            for each in explained(self._snapshot, self._state, way.nodes, way.claims, self._settings)
+        ]
         reason = f"fits on none of {len(self._places)} nodes" if self._places else "there is no node"
-        return Unplaced(key, reason, found, self._cures(turn, claims))
+        return Unplaced(key, reason, (*found, *barred), self._cures(ways))
 
     def _commit(self, claims: tuple[Claim, ...], outcome: Allocated) -> tuple[Device, ...]:
         devices: list[Device] = []
@@ -214,7 +234,8 @@ class Simulation:
         """The nodes that the Pod may go to, and the others by what bars it from them."""
         open_to: list[NodeRecord] = []
         left: dict[str, list[str]] = {}
-        plugins = {ask.resource for ask in turn.pod.view.extended()} & self._cluster.plugin_nodes.keys()
+        names = {ask.resource for ask in turn.pod.view.extended()} & self._cluster.plugin_nodes.keys()
+        plugins = {name for name in names if not (self._native and self._cluster.class_map.resolve(name))}
         for node in self._cluster.nodes:
             if turn.node not in ("", node.name):
                 continue
@@ -234,7 +255,18 @@ class Simulation:
                 return f"nobody serves {name}: {missing}, and no node has it in status.allocatable"
         return ""
 
-    def _claims_of(self, turn: Turn) -> tuple[Claim, ...]:
+    def _ways(self, turn: Turn, open_to: Sequence[NodeRecord]) -> list[Way]:
+        """The nodes with the claims that the Pod would have there. Raises InvalidInput."""
+        names = {ask.resource for ask in turn.pod.view.extended()} & self._cluster.plugin_nodes.keys()
+        nodes: dict[frozenset[str], list[NodeRecord]] = {}
+        for node in open_to:
+            offered = frozenset(name for name in names if node.allocatable.get(name)) if self._native else names
+            nodes.setdefault(frozenset(offered), []).append(node)
+        if not nodes:  # what is broken is to be known all the same
+            nodes[frozenset(names)] = []
+        return [Way(tuple(members), self._claims_of(turn, plugins)) for plugins, members in nodes.items()]
+
+    def _claims_of(self, turn: Turn, plugins: frozenset[str]) -> tuple[Claim, ...]:
         """The claims of a Pod as they are now, and those that are still to be made for it. Raises InvalidInput."""
         pod = turn.pod
         found: dict[str, Claim] = {}
@@ -244,7 +276,7 @@ class Simulation:
         own = self._cluster.own_claim(pod)
         if own is not None and own.key in self._claims:
             found[own.key] = self._claims[own.key]
-        raw = extended_claim(pod, self._cluster, f"{turn.name}-extended-resources")
+        raw = extended_claim(pod, self._cluster, f"{turn.name}-extended-resources", plugins)
         if raw is not None:
             claim = Claim.of(defaulted(raw))
             found[claim.label] = claim
@@ -264,22 +296,24 @@ class Simulation:
             return None  # drabridge makes it
         raise InvalidInput(f"ResourceClaim {key}", "", "it does not exist", "create it, or put it into the files")
 
-    def _cures(self, turn: Turn, claims: tuple[Claim, ...]) -> tuple[str, ...]:
+    def _cures(self, ways: Sequence[Way]) -> tuple[str, ...]:
         """Features that are off and with any of which, on, the Pod would fit."""
-        places = [self._places[node.name] for node in self._open(turn)[0]]
         found = []
         for field in fields(self._settings.features):
             if getattr(self._settings.features, field.name):
                 continue
             changed: Any = {field.name: True}
             settings = replace(self._settings, features=replace(self._settings.features, **changed))
-            try:
-                helps = claims and fits(self._snapshot, self._state, places, claims, settings).fitting
-            except InvalidInput:
-                continue
-            if helps:
+            if any(self._fits(way, settings) for way in ways):
                 found.append(JSON_NAMES[field.name])
         return tuple(found)
+
+    def _fits(self, way: Way, settings: Settings) -> bool:
+        places = [self._places[node.name] for node in way.nodes]
+        try:
+            return bool(fits(self._snapshot, self._state, places, way.claims, settings).fitting)
+        except InvalidInput:
+            return False
 
 
 def _without_plugin(node: NodeRecord, names: set[str]) -> str:

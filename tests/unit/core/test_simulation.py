@@ -33,7 +33,7 @@ from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.strategy import Strategy
 from drabridge.core.fitting import BODIES
 from drabridge.core.simulation import Broken, Outcome, Placed, Simulation, Unplaced, overlaid, turns
-from rewriting import OLD, rewritten
+from rewriting import ANNOTATED, OLD, rewritten
 
 CLASS = device_class(extendedResourceName=NAME)
 TWO_NODES = [
@@ -42,6 +42,11 @@ TWO_NODES = [
     node("node-2"),
     resource_slice("a", published=devices(4)),
     resource_slice("b", "node-2"),
+]
+ONE_PLUGIN = [
+    node("n1", labels={"zone": "one"}),
+    node("n2", allocatable={NAME: 2}),
+    resource_slice("a", "n1"),
 ]
 ON_TWO = {"nodeSelector": {"zone": "two"}}
 
@@ -136,9 +141,24 @@ CASES: dict[str, Case] = {
             "default/b: nobody serves deviceclass.resource.kubernetes.io/x: DeviceClass x does not exist, and …",
         ),
     ),
-    "a name that device plugins serve leads to their nodes": Case(
-        [CLASS, node("n1"), node("n2", allocatable={NAME: 2}), resource_slice("a", "n1"), pod("a", asking(1))],
-        ("default/a: n2",),
+    "kube-scheduler leaves a name to device plugins on their nodes only": Case(
+        [CLASS, *ONE_PLUGIN, pod("a", asking(2)), pod("b", asking(1)), pod("c", asking(1), spec=ON_TWO)],
+        (
+            "default/a: n1 gpu-0 gpu-1",
+            "default/b: n2",
+            "default/c: fits on none of 2 nodes | nodeSelector does not match",
+        ),
+    ),
+    "drabridge leaves it to them everywhere": Case([ANNOTATED, *ONE_PLUGIN, pod("a", asking(2))], ("default/a: n2",)),
+    "where nobody but them serves it, other nodes are out": Case(
+        [*ONE_PLUGIN, pod("a", asking(1)), pod("b", asking(1), spec={"nodeSelector": {"zone": "one"}})],
+        (
+            "default/a: n2",
+            f"default/b: fits on none of 2 nodes | no {NAME} in status.allocatable, which device plugins serve | …",
+        ),
+    ),
+    "what is broken is said even where no node is open": Case(
+        [CLASS, pod("a", spec=uses("none"))], ("default/a: broken: ResourceClaim default/none: it does not exist; …",)
     ),
     "gates hold a Pod back": Case(
         [*TWO_NODES, pod("a", asking(1), spec={"schedulingGates": [{"name": "g/h"}]})],
