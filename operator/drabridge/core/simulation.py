@@ -6,7 +6,7 @@ decides which nodes a Pod may go to, are looked at (`core.fitting`); CPU, memory
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any, TypeVar
@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from drabridge.core.allocation.allocate import allocate
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.features import JSON_NAMES
+from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Allocated, AllocationError
 from drabridge.core.allocation.passes import fits, preferred_nodes
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
-from drabridge.core.allocation.state import holdings
+from drabridge.core.allocation.state import AllocatedState, holdings
 from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput
 from drabridge.core.fitting import (
@@ -96,10 +97,28 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes on which device plugins serve the same of the names that a Pod asks for."""
+
+    plugins: frozenset[str]
+    nodes: tuple[NodeRecord, ...]
+    places: tuple[Node, ...]
+    """The same nodes, for the allocation core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The nodes that a Pod may go to, and the others by what bars it from them."""
+
+    groups: tuple[Group, ...]
+    barred: tuple[Barred, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """Nodes, and the claims that a Pod would have on any of them."""
 
-    nodes: tuple[NodeRecord, ...]
+    group: Group
     claims: tuple[Claim, ...]
 
 
@@ -167,7 +186,10 @@ class Simulation:
         raws = cluster.bodies.get(Kind.CLAIMS, ())
         self._state = state_of(raws)
         self._claims = {claim.label: claim for claim in (Claim.of(defaulted(raw)) for raw in raws)}
-        self._places = {node.name: place(node) for node in cluster.nodes}
+        self._places = {node.name: place(node) for node in cluster.nodes}  # one each: answers are kept by identity
+        self._ranks = {node.name: rank for rank, node in enumerate(cluster.nodes)}
+        self._opened: dict[Hashable, Open] = {}
+        self._told: tuple[AllocatedState, dict[Hashable, tuple[tuple[Barred, ...], tuple[str, ...]]]] = self._state, {}
         self._shares = count()
         self._native = cluster.gate is Gate.ON
         """kube-scheduler leaves a name to device plugins node by node, drabridge on all nodes (KEP-5004)."""
@@ -186,21 +208,23 @@ class Simulation:
             return Unplaced(key, unserved)
         ways: list[Way] = []
         try:
-            open_to, barred = self._open(turn)
-            ways = self._ways(turn, open_to)
-            return self._schedule(key, ways, barred)
+            open_to = self._open(turn)
+            ways = [Way(group, self._claims_of(turn, group.plugins)) for group in open_to.groups]
+            return self._schedule(key, turn, ways, open_to.barred)
         except AllocationError as error:
             return Broken(key, error, self._cures(ways))
         except InvalidInput as error:
             return Broken(key, error)
 
-    def _schedule(self, key: str, ways: Sequence[Way], barred: Sequence[Barred]) -> Placed | Unplaced:
+    def _schedule(self, key: str, turn: Turn, ways: Sequence[Way], barred: Sequence[Barred]) -> Placed | Unplaced:
         brings: dict[str, tuple[Claim, ...]] = {}
+        nodes: list[Node] = []
         for way in ways:
-            places = [self._places[node.name] for node in way.nodes]
-            fitting = fits(self._snapshot, self._state, places, way.claims, self._settings).fitting
+            fitting = fits(self._snapshot, self._state, way.group.places, way.claims, self._settings).fitting
             brings |= dict.fromkeys((node.name for node in fitting), way.claims)
-        nodes = [place for name, place in self._places.items() if name in brings]
+            nodes += fitting
+        if len(ways) > 1:  # of several kinds, in the order of all
+            nodes.sort(key=lambda node: self._ranks[node.name])
         for node in preferred_nodes(self._snapshot, self._state, nodes, self._settings):
             claims = brings[node.name]
             outcome = allocate(
@@ -213,13 +237,34 @@ class Simulation:
             )
             if isinstance(outcome, Allocated):
                 return Placed(key, node.name, self._commit(claims, outcome))
-        found = [
-            each
+        reason = f"fits on none of {len(self._ranks)} nodes" if self._ranks else "there is no node"
+        found, features = self._explained(turn, ways)
+        return Unplaced(key, reason, (*found, *barred), features)
+
+    def _explained(self, turn: Turn, ways: Sequence[Way]) -> tuple[tuple[Barred, ...], tuple[str, ...]]:
+        """Why nothing fits, and the features that would change that; found once for all Pods of a kind.
+
+        Claims that are yet to be made are named without the Pod's name, which stands in front of all this.
+        """
+        if self._state is not self._told[0]:
+            self._told = self._state, {}
+        prefix = f"{turn.name}-"
+        short = [
+            Way(way.group, tuple(replace(claim, name=claim.name.removeprefix(prefix)) for claim in way.claims))
             for way in ways
-            for each in explained(self._snapshot, self._state, way.nodes, way.claims, self._settings)
         ]
-        reason = f"fits on none of {len(self._places)} nodes" if self._places else "there is no node"
-        return Unplaced(key, reason, (*found, *barred), self._cures(ways))
+        about = tuple(
+            (id(way.group), *((claim.label, claim.kind, id(claim.allocation)) for claim in way.claims)) for way in short
+        )
+        told = self._told[1]
+        if about not in told:
+            found = [
+                each
+                for way in short
+                for each in explained(self._snapshot, self._state, way.group.nodes, way.claims, self._settings)
+            ]
+            told[about] = tuple(found), self._cures(short)
+        return told[about]
 
     def _commit(self, claims: tuple[Claim, ...], outcome: Allocated) -> tuple[Device, ...]:
         devices: list[Device] = []
@@ -230,21 +275,36 @@ class Simulation:
             devices += _devices(claim, allocation)
         return tuple(devices)
 
-    def _open(self, turn: Turn) -> tuple[list[NodeRecord], list[Barred]]:
-        """The nodes that the Pod may go to, and the others by what bars it from them."""
-        open_to: list[NodeRecord] = []
-        left: dict[str, list[str]] = {}
-        names = {ask.resource for ask in turn.pod.view.extended()} & self._cluster.plugin_nodes.keys()
+    def _open(self, turn: Turn) -> Open:
+        """Where the Pod may go: the same for all Pods of a workload."""
+        pod = turn.pod
+        names = {ask.resource for ask in pod.view.extended()} & self._cluster.plugin_nodes.keys()
+        key = turn.node, pod.tolerations, repr(pod.node_selector), repr(pod.node_affinity), frozenset(names)
+        if key not in self._opened:
+            self._opened[key] = self._opened_for(turn, names)
+        return self._opened[key]
+
+    def _opened_for(self, turn: Turn, names: set[str]) -> Open:
         plugins = {name for name in names if not (self._native and self._cluster.class_map.resolve(name))}
+        nodes: dict[frozenset[str], list[NodeRecord]] = {}
+        barred: dict[str, list[str]] = {}
         for node in self._cluster.nodes:
             if turn.node not in ("", node.name):
                 continue
-            reason = barrier(node, turn.pod) or _without_plugin(node, plugins)
-            if reason:
-                left.setdefault(reason, []).append(node.name)
+            if reason := barrier(node, turn.pod) or _without_plugin(node, plugins):
+                barred.setdefault(reason, []).append(node.name)
             else:
-                open_to.append(node)
-        return open_to, [Barred(reason, tuple(names)) for reason, names in left.items()]
+                offered = {name for name in names if node.allocatable.get(name)} if self._native else names
+                nodes.setdefault(frozenset(offered), []).append(node)
+        if not nodes:  # what is broken is to be known all the same
+            nodes[frozenset(names)] = []
+        return Open(
+            tuple(
+                Group(each, tuple(members), tuple(self._places[node.name] for node in members))
+                for each, members in nodes.items()
+            ),
+            tuple(Barred(reason, tuple(members)) for reason, members in barred.items()),
+        )
 
     def _unserved(self, pod: PodRecord) -> str:
         """What is wrong with a name that neither a DeviceClass nor a device plugin serves; "" if there is none."""
@@ -254,17 +314,6 @@ class Simulation:
                 missing = f"DeviceClass {implied} does not exist" if implied else "no DeviceClass names it"
                 return f"nobody serves {name}: {missing}, and no node has it in status.allocatable"
         return ""
-
-    def _ways(self, turn: Turn, open_to: Sequence[NodeRecord]) -> list[Way]:
-        """The nodes with the claims that the Pod would have there. Raises InvalidInput."""
-        names = {ask.resource for ask in turn.pod.view.extended()} & self._cluster.plugin_nodes.keys()
-        nodes: dict[frozenset[str], list[NodeRecord]] = {}
-        for node in open_to:
-            offered = frozenset(name for name in names if node.allocatable.get(name)) if self._native else names
-            nodes.setdefault(frozenset(offered), []).append(node)
-        if not nodes:  # what is broken is to be known all the same
-            nodes[frozenset(names)] = []
-        return [Way(tuple(members), self._claims_of(turn, plugins)) for plugins, members in nodes.items()]
 
     def _claims_of(self, turn: Turn, plugins: frozenset[str]) -> tuple[Claim, ...]:
         """The claims of a Pod as they are now, and those that are still to be made for it. Raises InvalidInput."""
@@ -309,9 +358,8 @@ class Simulation:
         return tuple(found)
 
     def _fits(self, way: Way, settings: Settings) -> bool:
-        places = [self._places[node.name] for node in way.nodes]
         try:
-            return bool(fits(self._snapshot, self._state, places, way.claims, settings).fitting)
+            return bool(fits(self._snapshot, self._state, way.group.places, way.claims, settings).fitting)
         except InvalidInput:
             return False
 

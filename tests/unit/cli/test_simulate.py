@@ -66,7 +66,7 @@ def test_all_fit() -> None:
 
 
 def test_some_do_not_and_are_told_why_and_what_would_help() -> None:
-    done = simulated([WEB, pod("late", asking(1))])
+    done = simulated([WEB, pod("late", asking(1), spec={"priority": -1})])
     assert done.exit_code == 1, done.output
     text = " ".join(done.stdout.split())
     assert "default/late - fits on none of 1 nodes; node-1:" in text
@@ -86,7 +86,7 @@ def test_wide_has_a_line_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json_and_yaml_say_the_same() -> None:
-    objects = [WEB, pod("late", asking(1)), pod("lost", spec=from_template("none"))]
+    objects = [WEB, pod("late", asking(1), spec={"priority": -1}), pod("lost", spec=from_template("none"))]
     found = answer(objects)
     assert yaml.safe_load(simulated(objects, "-o", "yaml").stdout) == found
     assert (found["strategy"], found["flavour"], found["fit"]) == ("FirstFit", "incubating", 2)
