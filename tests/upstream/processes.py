@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # The kernel kills the process when its parent dies, even by SIGKILL (PR_SET_PDEATHSIG is 1, and it outlives execve).
 # Done by an interpreter of its own: subprocess's preexec_fn is unsafe, and warned about, once there are threads.
@@ -45,6 +45,18 @@ def free_port() -> int:
                 continue
         _handed_out.add(port)
         return port
+
+
+def children_of(parent: int) -> Iterator[int]:
+    """Give the ids of a process' children, zombies among them."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in brackets, may have blanks and brackets of its own; behind it come the state and the parent.
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(fields[1]) == parent:
+            yield int(status.parent.name)
 
 
 class Process:
