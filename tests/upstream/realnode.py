@@ -131,7 +131,9 @@ class RealNode:
         self.logs = plane.logs / f"node-{name}"
         self.hardware = dict(hardware if hardware is not None else {DRIVER: Hardware.of(DRIVER, 8)})
         self.cgroup = f"drabridge-{uuid.uuid4().hex[:12]}"
-        self._init: int | None = None
+        self.init: int | None = None
+        """The first process in the node's namespaces, while it runs."""
+
         self._processes: dict[str, Process] = {}
 
     async def __aenter__(self) -> Self:
@@ -170,7 +172,7 @@ class RealNode:
 
     async def stop(self) -> None:
         """End all processes of the node, its containers with them; nothing of it is left on the machine but logs."""
-        init, self._init = self._init, None
+        init, self.init = self.init, None
         for process in self._processes.values():
             process.kill()
         self._processes.clear()
@@ -236,6 +238,10 @@ class RealNode:
         self._processes[part] = Process(
             part, [*self._inside(), *command], log=self.logs / f"{part}.log", env=environment
         )
+
+    def part(self, name: str) -> Process:
+        """Give the process of a part that runs; it stands outside the namespaces, and its end is the part's end."""
+        return self._processes[name]
 
     async def end(self, part: str, number: signal.Signals = signal.SIGKILL) -> None:
         """End a part by a signal, and wait until it has; its containers stay."""
@@ -330,7 +336,7 @@ class RealNode:
         # nsenter stays outside as the parent; what it starts must not outlive it.
         return [
             "nsenter",
-            f"--target={self._init}",
+            f"--target={self.init}",
             *NAMESPACES,
             "--",
             "setpriv",
@@ -355,8 +361,8 @@ class RealNode:
             return (self.directory / "initialized").exists()
 
         await wait_for(initialized, "the node's namespaces")
-        (self._init,) = children_of(outside.pid)
-        door = [*python, str(here / "node_door.py"), str(self._init), str(self.plane.port("kube-apiserver"))]
+        (self.init,) = children_of(outside.pid)
+        door = [*python, str(here / "node_door.py"), str(self.init), str(self.plane.port("kube-apiserver"))]
         self._processes["door"] = Process("door", door, log=self.logs / "door.log", env={"PATH": PATH})
 
     async def _import_images(self) -> None:

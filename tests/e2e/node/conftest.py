@@ -1,4 +1,4 @@
-"""Clusters with a real node: on Linux, as root, with runc; or else they are skipped, unless DRABRIDGE_REAL_NODE=must."""
+"""Clusters with a real node: on Linux, as root, with runc. Skipped elsewhere, unless DRABRIDGE_REAL_NODE=must."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def new_real(real_plane: NewPlane, unique: Callable[[], str], afterwards: 
 
 @pytest_asyncio.fixture
 async def ns(real: RealSite, unique: Callable[[], str], afterwards: AsyncExitStack) -> str:
-    """A namespace of this test's own. What is left in it goes at the end, and its devices are free for the next test."""
+    """A namespace of this test's own. What is left in it goes at the end, and devices are free for the next test."""
     name = unique()
     await real.plane.add_namespace(name)
     afterwards.push_async_callback(real.empty, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,69 +24,75 @@ if TYPE_CHECKING:
     from e2e.node.conftest import NewPlane
 
 
-def namespaces(kind: str) -> set[str]:
-    """The namespaces of that kind that processes are in."""
-    found = set()
-    for link in Path("/proc").glob(f"[0-9]*/ns/{kind}"):
-        try:
-            found.add(str(link.readlink()))
-        except OSError:  # it has ended, or is nobody's business
-            continue
+KINDS = ("mnt", "net", "pid")
+
+
+def processes_in(own: dict[str, str]) -> list[str]:
+    """The processes that are in one of these namespaces."""
+    found = []
+    for kind, namespace in own.items():
+        for link in Path("/proc").glob(f"[0-9]*/ns/{kind}"):
+            with suppress(OSError):  # it has ended meanwhile
+                if str(link.readlink()) == namespace:
+                    found.append(link.parts[2])
     return found
 
 
-def machine() -> dict[str, object]:
-    """What a node could leave behind."""
-    return {
-        "namespaces": {kind: namespaces(kind) for kind in ("mnt", "net", "pid")},
-        "mounts": sorted(Path("/proc/self/mountinfo").read_text().splitlines()),
-        "cgroups": sorted(str(path) for path in realnode.CGROUPS.glob("**/drabridge-*")),
-        "sysctls": {name: Path("/proc/sys", name).read_text() for name in SYSCTLS},
-        "links": sorted(os.listdir("/sys/class/net")),
-    }
+def sysctls() -> dict[str, str]:
+    """What the kubelet would set on the whole machine."""
+    return {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+
+
+def links() -> list[str]:
+    """The machine's network interfaces."""
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())
+
+
+def namespaces_of(pid: int) -> dict[str, str]:
+    """The namespaces that a process is in."""
+    return {kind: str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in KINDS}
+
+
+def traces(node: RealNode) -> list[str]:
+    """Mounts and cgroups of the machine that a node has made."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(node.directory) in line]
+    cgroups = [str(path) for path in realnode.CGROUPS.glob(f"**/{node.cgroup}")]
+    return mounts + cgroups
 
 
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 async def test_nothing_of_a_node_is_left_on_the_machine(
     real_plane: NewPlane, unique: Callable[[], str], end: str
 ) -> None:
-    before = machine()
+    before, links_before = sysctls(), links()
     plane = real_plane(unique(), "1.35")
     await plane.start()
+    node = RealNode(plane, version="1.35", hardware=HARDWARE)
     try:
-        node = RealNode(plane, version="1.35", hardware=HARDWARE)
         async with node:
             made = await plane.api.call("POST", "/api/v1/namespaces/default/pods", body("pod", container()))
             await node.wait_seen(made)
-            during = machine()
-            assert during["mounts"] == before["mounts"]
-            assert during["sysctls"] == before["sysctls"]
-            assert during["namespaces"] != before["namespaces"]
-            assert during["cgroups"] != before["cgroups"]
-            if end == "killed":  # as when the tests themselves are: by the death of one process
-                node._processes["init"].kill()
-                await wait_for(
-                    lambda: namespaces("pid"),
-                    "the node's processes to end",
-                    until=lambda now: now <= namespaces_of(before, "pid"),
-                )
+            assert node.init
+            own = namespaces_of(node.init)
+            assert len(processes_in(own)) > 3 * len(("init", "containerd", "kubelet", "shim", "pause", "show"))
+            assert sysctls() == before
+            assert links() == links_before
+            assert traces(node)
+            if end == "killed":  # as when the tests themselves are killed: by the death of one process
+                node.part("init").kill()
+                await wait_for(lambda: processes_in(own), "all processes to end", until=lambda left: not left)
     finally:
         await plane.stop()
-    assert machine() == before
+    assert processes_in(own) == []
+    assert traces(node) == []
+    assert sysctls() == before
     assert not node.directory.exists()
     assert "Started kubelet" in (node.logs / "kubelet.log").read_text()
 
 
-def namespaces_of(state: dict[str, object], kind: str) -> set[str]:
-    kinds = state["namespaces"]
-    assert isinstance(kinds, dict)
-    found: set[str] = kinds[kind]
-    return found
-
-
 def test_what_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(shutil, "which", lambda tool, path: None if tool == "runc" else f"/usr/bin/{tool}")
+    monkeypatch.setattr(shutil, "which", lambda tool, **_: None if tool == "runc" else f"/usr/bin/{tool}")
     assert realnode.missing() == ["root", "runc"]
     with pytest.raises(pytest.skip.Exception, match="it lacks: root, runc"):
         require(realnode.missing(), must=False)
