@@ -335,7 +335,7 @@ class RealNode:
     def _inside(self) -> list[str]:
         # nsenter stays outside as the parent; what it starts must not outlive it.
         return [
-            "nsenter",
+            _tool("nsenter"),
             f"--target={self.init}",
             *NAMESPACES,
             "--",
@@ -350,7 +350,7 @@ class RealNode:
         init = [*python, str(here / "node_init.py"), str(self.directory), ADDRESS]
         outside = Process(
             "init",
-            ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child", *init],
+            [_tool("unshare"), *NAMESPACES, "--mount-proc", "--fork", "--kill-child", *init],
             log=self.logs / "init.log",
             env={"PATH": PATH},
         )
@@ -442,6 +442,10 @@ class RealNode:
         for part, process in self._processes.items():
             if process.exit_code is not None:
                 raise AssertionError(f"{part} of node {self.name} ended:\n{process.said(lines=30)}")
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name, path=PATH) or name
 
 
 def _seen(lines: Sequence[str]) -> Seen | None:
