@@ -195,15 +195,21 @@ class RealNode:
 
         await wait_for(look, f"node {self.name} to be ready", until=ready, deadline=READY_SECONDS)
 
-    async def wait_registered(self, driver: str) -> None:
-        """Wait until the kubelet knows a driver, and its devices are published."""
+    async def wait_registered(self, driver: str, times: int = 1) -> None:
+        """Wait until the kubelet knows a driver, and its devices are published.
+
+        A kubelet that has been restarted takes note of it once more: then it is to be so many `times`.
+        """
         await self.published(driver)
 
         def registered() -> bool:
             self._raise_if_died()
-            return "Registered with the kubelet" in self._processes[driver].said()
+            return self._registrations(driver) >= times
 
         await wait_for(registered, f"the kubelet to know driver {driver}")
+
+    def _registrations(self, driver: str) -> int:
+        return self._processes[driver].said().count("Registered with the kubelet")
 
     async def published(self, driver: str) -> None:
         """Wait until the devices of a driver that the API server knows are those of its hardware."""
@@ -258,12 +264,15 @@ class RealNode:
     async def restart(self, part: str) -> None:
         """End a part by SIGKILL, start it again, and wait until it is of use."""
         await self.end(part)
+        known = {driver: self._registrations(driver) for driver in self.hardware if driver in self._processes}
         self.launch(part)
         if part in self.hardware:
             await self.wait_registered(part)
         elif part == "kubelet":
             await self._wait_healthy()
             await self.wait_ready()
+            for driver, times in known.items():
+                await self.wait_registered(driver, times + 1)
 
     async def restart_as(self, version: str | None) -> None:
         """Upgrade or downgrade the kubelet; containers go on."""
