@@ -213,5 +213,5 @@ def asked(live: Object) -> Mapping[str, str]:
 
 
 def device(result: Object) -> str:
-    """A device as its container sees it."""
-    return "/".join(result[key] for key in ("driver", "pool", "device"))
+    """A device, or a share of one, as its container sees it."""
+    return "/".join(result[key] for key in ("driver", "pool", "device", "shareID") if key in result)

@@ -28,7 +28,7 @@ from upstream.node_programs import install
 from upstream.processes import Process, children_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from upstream.controlplane import ControlPlane
@@ -212,24 +212,18 @@ class RealNode:
         return self._processes[driver].said().count("Registered with the kubelet")
 
     async def published(self, driver: str) -> None:
-        """Wait until the devices of a driver that the API server knows are those of its hardware."""
-        wanted = sorted(device["name"] for device in self.hardware[driver].devices)
+        """Wait until the devices of a driver that the API server knows are those of its hardware, with their taints."""
+        wanted = _outline(self.hardware[driver].devices)
 
-        async def names() -> list[str]:
+        async def known() -> list[tuple[str, ...]]:
             self._raise_if_died()
-            slices = (await self.plane.api.call("GET", SLICES, query={"fieldSelector": f"spec.driver={driver}"}))[
-                "items"
-            ]
-            mine = [each["spec"] for each in slices if each["spec"].get("nodeName") == self.name]
+            listed = await self.plane.api.call("GET", SLICES, query={"fieldSelector": f"spec.driver={driver}"})
+            mine = [each["spec"] for each in listed["items"] if each["spec"].get("nodeName") == self.name]
             newest = max((spec["pool"]["generation"] for spec in mine), default=0)
-            return sorted(
-                device["name"]
-                for spec in mine
-                if spec["pool"]["generation"] == newest
-                for device in spec.get("devices", ())
-            )
+            current = [spec for spec in mine if spec["pool"]["generation"] == newest]
+            return _outline(device for spec in current for device in spec.get("devices", ()))
 
-        await wait_for(names, f"the devices of {driver}", until=lambda seen: seen == wanted)
+        await wait_for(known, f"the devices of {driver}", until=lambda seen: seen == wanted)
 
     # --- its parts: containerd, kubelet, and each DRA driver by its name
 
@@ -451,6 +445,10 @@ class RealNode:
         for part, process in self._processes.items():
             if process.exit_code is not None:
                 raise AssertionError(f"{part} of node {self.name} ended:\n{process.said(lines=30)}")
+
+
+def _outline(devices: Iterable[Object]) -> list[tuple[str, ...]]:
+    return sorted((device["name"], *(taint["key"] for taint in device.get("taints", ()))) for device in devices)
 
 
 def _tool(name: str) -> str:
