@@ -171,7 +171,7 @@ class RealNode:
             await self.wait_registered(driver)
 
     async def stop(self) -> None:
-        """End all processes of the node, its containers with them; nothing of it is left on the machine but logs."""
+        """End all processes of the node, its containers with them. Nothing of it is left on the machine but logs."""
         init, self.init = self.init, None
         for process in self._processes.values():
             process.kill()
@@ -179,6 +179,8 @@ class RealNode:
         if init is not None:
             await wait_for(lambda: not Path(f"/proc/{init}").exists(), "the node's processes to end")
         await wait_for(self._remove_cgroups, "the node's cgroups to be empty", deadline=END_SECONDS)
+        with suppress(OSError):  # there is none if it did not come so far
+            (self.directory / "pod-logs").rename(self.logs / "pods")
         shutil.rmtree(self.directory, ignore_errors=True)
 
     async def wait_ready(self) -> None:

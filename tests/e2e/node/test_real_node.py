@@ -60,7 +60,7 @@ def traces(node: RealNode) -> list[str]:
     return mounts + cgroups
 
 
-@pytest.mark.parametrize("end", ["stopped", "killed"])
+@pytest.mark.parametrize("end", ["stopped", pytest.param("killed", marks=pytest.mark.node)])
 async def test_nothing_of_a_node_is_left_on_the_machine(
     real_plane: NewPlane, unique: Callable[[], str], end: str
 ) -> None:

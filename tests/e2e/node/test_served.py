@@ -52,11 +52,13 @@ async def test_1_one_container_with_one_resource(real: RealSite, ns: str) -> Non
         assert not any("drabridge" in entry["manager"] for entry in live["metadata"]["managedFields"])
 
 
+@LONG
 async def test_2_one_container_with_three_resources(real: RealSite, ns: str) -> None:
     live = await real.start(ns, body("three", container(limits=dict.fromkeys(THREE, 1))))
     assert kinds(real, live) == {"fpga.example.com": 1, "gpu.example.com": 1, "nic.example.com": 1}
 
 
+@LONG
 async def test_3_three_containers_with_one_resource_each(real: RealSite, ns: str) -> None:
     each = (container(f"c{index}", limits={name: 1}) for index, name in enumerate(THREE))
     live = await real.start(ns, body("each", *each))
@@ -182,6 +184,7 @@ async def test_a_deployment_is_rolled_over_on_a_full_node(real: RealSite, ns: st
     assert len(set(seen)) == len(seen) == 8
 
 
+@LONG
 async def test_a_pod_that_is_deleted_while_it_is_pending_leaves_nothing(real: RealSite, ns: str) -> None:
     made = await real.site.create(ns, simple("big", 9))
     if real.delivery == "Rewrite":
@@ -191,6 +194,7 @@ async def test_a_pod_that_is_deleted_while_it_is_pending_leaves_nothing(real: Re
     await real.free(ns)
 
 
+@LONG
 async def test_a_pod_that_is_deleted_while_its_devices_are_prepared_leaves_nothing(
     real: RealSite, ns: str, afterwards: AsyncExitStack
 ) -> None:
@@ -225,6 +229,7 @@ async def test_a_restart_of_the_kubelet_is_not_noticed(real: RealSite, ns: str) 
     await real.free(ns)
 
 
+@LONG
 async def test_a_restart_of_the_driver_is_not_noticed(real: RealSite, ns: str) -> None:
     before = await real.phase(await real.start(ns, simple("before", 3)), "Running")
     await real.node.restart(GPUS)
