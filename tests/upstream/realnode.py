@@ -258,7 +258,11 @@ class RealNode:
             process.kill()
 
     async def restart(self, part: str) -> None:
-        """End a part by SIGKILL, start it again, and wait until it is of use."""
+        """End a part by SIGKILL, start it again, and wait until it is of use.
+
+        A kubelet takes half a minute: when it starts it deletes the ResourceSlices of its node, and drivers publish
+        them again only after so long.
+        """
         await self.end(part)
         known = {driver: self._registrations(driver) for driver in self.hardware if driver in self._processes}
         self.launch(part)
