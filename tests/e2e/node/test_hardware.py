@@ -100,18 +100,26 @@ async def test_a_device_that_is_tainted_while_it_is_in_use_is_taken_out_of_use(
     assert names(real, await real.started(third)) == {sick}
 
 
-async def test_the_pod_says_that_its_device_is_unhealthy(
+@pytest.mark.parametrize("delivery", ["Native"], indirect=True)
+async def test_a_rewritten_pod_says_that_its_device_is_unhealthy_and_a_native_one_does_not(
     real: RealSite, ns: str, undo: AsyncExitStack, delivery: str
 ) -> None:
-    live = await real.phase(await real.start(ns, simple()), "Running")
-    (sick,) = names(real, live)
-    await real.node.change(GPUS, replace(HARDWARE[GPUS], health={sick: ("Unhealthy", "too hot")}))
+    native = await real.phase(await real.start(ns, simple("native")), "Running")
+    await real.site.set_policy("gpu", {"delivery": "Rewrite"})
+    await real.delivered("gpu", "Rewrite")
+    real.delivery = "Rewrite"
+    rewritten = await real.phase(await real.start(ns, simple("rewritten")), "Running")
+    sick = names(real, native) | names(real, rewritten)
+    health = dict.fromkeys(sick, ("Unhealthy", "too hot"))
+    await real.node.change(GPUS, replace(HARDWARE[GPUS], health=health))
 
-    async def health() -> list[Object]:
+    async def told(live: Object) -> list[Object]:
         status = (await real.site.pod(live))["status"]["containerStatuses"][0]
         return [each for entry in status.get("allocatedResourcesStatus", ()) for each in entry["resources"]]
 
-    seen = await wait_for(
-        health, "the Pod to say so", until=lambda seen: any(each.get("health") == "Unhealthy" for each in seen)
-    )
-    assert "too hot" in str(seen)
+    def unhealthy(seen: list[Object]) -> bool:
+        return any(each["health"] == "Unhealthy" for each in seen)
+
+    assert "too hot" in str(await wait_for(lambda: told(rewritten), "the Pod to say so", until=unhealthy))
+    # One report had both devices. The kubelet looks at resources.claims alone, which a native Pod does not have.
+    assert await told(native) == []
