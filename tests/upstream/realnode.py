@@ -225,7 +225,8 @@ class RealNode:
             current = [spec for spec in mine if spec["pool"]["generation"] == newest]
             return _outline(device for spec in current for device in spec.get("devices", ()))
 
-        await wait_for(known, f"the devices of {driver}", until=lambda seen: seen == wanted)
+        what = f"the devices of {driver} on {self.name}"
+        await wait_for(known, what, until=lambda seen: seen == wanted, deadline=READY_SECONDS)
 
     # --- its parts: containerd, kubelet, and each DRA driver by its name
 

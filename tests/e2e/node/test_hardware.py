@@ -117,9 +117,10 @@ async def test_a_rewritten_pod_says_that_its_device_is_unhealthy_and_a_native_on
         status = (await real.site.pod(live))["status"]["containerStatuses"][0]
         return [each for entry in status.get("allocatedResourcesStatus", ()) for each in entry["resources"]]
 
-    def unhealthy(seen: list[Object]) -> bool:
-        return any(each["health"] == "Unhealthy" for each in seen)
+    async def unhealthy() -> list[Object]:
+        return [each for each in await told(rewritten) if each["health"] == "Unhealthy"]
 
-    assert "too hot" in str(await wait_for(lambda: told(rewritten), "the Pod to say so", until=unhealthy))
+    (said,) = await wait_for(unhealthy, "the Pod to say so")
+    assert said["message"] == "too hot"
     # One report had both devices. The kubelet looks at resources.claims alone, which a native Pod does not have.
     assert await told(native) == []
