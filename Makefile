@@ -40,6 +40,9 @@ soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figu
 fuzz: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL; JSON on stdout (SEED=, CASES=; about 10 minutes)
 	@$(BIN)/python tests/cel_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
+bench-node: $(INSTALLED) ## Measure how long a Pod waits for its devices on a real node; JSON on stdout (minutes, root)
+	@$(BIN)/python tests/bench/node.py
+
 bench: bench-rewrite bench-cel ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
@@ -54,9 +57,6 @@ e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 
 e2e-node: $(INSTALLED) ## Run all tests on a real node: kubelet, containerd, DRA drivers (root on Linux, and runc)
 	DRABRIDGE_REAL_NODE=must $(BIN)/pytest tests/e2e/node
-
-bench-node: $(INSTALLED) ## Measure how long a Pod waits for its devices on a real node; JSON on stdout (minutes, root)
-	@$(BIN)/python tests/bench/node.py
 
 lint: $(INSTALLED) ## Check style, types and the arrows between the rooms
 	$(BIN)/ruff check
