@@ -60,16 +60,27 @@ def children_of(parent: int) -> Iterator[int]:
 
 
 class Process:
-    """A child with its log, in a session of its own (so that Ctrl-C reaches only us), which ends when we end."""
+    """A child with its log, in a session of its own (so that Ctrl-C reaches only us), which ends when we end.
 
-    def __init__(self, name: str, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) -> None:
+    One that `survives` goes on, and has to see to its end itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str],
+        survives: bool = False,
+    ) -> None:
         self.name = name
         self.log = log
-        shim = [sys.executable, "-I", "-S", "-c", _UNTIL_PARENT_DIES]
+        shim = [] if survives else [sys.executable, "-I", "-S", "-c", _UNTIL_PARENT_DIES, str(os.getpid())]
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._child = subprocess.Popen(
-                [*shim, str(os.getpid()), *map(str, command)],
+                [*shim, *map(str, command)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from upstream import kubelet
+from upstream import kubelet, node_cgroups
 from upstream.api import Object, wait_for
 from upstream.cluster import DRIVER
 from upstream.images import write_image
@@ -28,7 +28,7 @@ from upstream.node_programs import install
 from upstream.processes import Process, children_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     from upstream.controlplane import ControlPlane
@@ -38,7 +38,6 @@ ADDRESS = "10.99.0.1"
 PATH = "/run/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TOOLS = ("runc", "ip", "mount", "nsenter", "setpriv", "unshare")
 NAMESPACES = ("--mount", "--pid", "--net")
-CGROUPS = Path("/sys/fs/cgroup")
 PAUSE_IMAGE = "drabridge.test/pause:1"
 SHOW_IMAGES = ("docker.io/library/busybox:1.37", "registry.k8s.io/pause:3.10")
 """What containers run, whatever the manifests in examples/ and the tests call it: it prints its environment."""
@@ -135,6 +134,7 @@ class RealNode:
         """The first process in the node's namespaces, while it runs."""
 
         self._processes: dict[str, Process] = {}
+        self._undertaker: Process | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -157,7 +157,7 @@ class RealNode:
             directory.mkdir(parents=True)
         install(self.directory / "bin")
         self._write_configuration()
-        self._make_cgroups()
+        node_cgroups.make(self.cgroup)
         await self._make_namespaces()
         for driver in self.hardware:
             self._write_state(driver)
@@ -178,7 +178,10 @@ class RealNode:
         self._processes.clear()
         if init is not None:
             await wait_for(lambda: not Path(f"/proc/{init}").exists(), "the node's processes to end")
-        await wait_for(self._remove_cgroups, "the node's cgroups to be empty", deadline=END_SECONDS)
+        what = "the node's cgroups to be empty"
+        await wait_for(lambda: node_cgroups.remove(self.cgroup), what, deadline=END_SECONDS)
+        if undertaker := self._undertaker:
+            await wait_for(lambda: undertaker.exit_code is not None, "the process to end that would have removed them")
         with suppress(OSError):  # there is none if it did not come so far
             (self.directory / "pod-logs").rename(self.logs / "pods")
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -372,6 +375,13 @@ class RealNode:
 
         await wait_for(initialized, "the node's namespaces")
         (self.init,) = children_of(outside.pid)
+        self._undertaker = Process(
+            "undertaker",
+            [*python, str(here / "node_cgroups.py"), str(self.init), self.cgroup],
+            log=self.logs / "undertaker.log",
+            env={"PATH": PATH},
+            survives=True,
+        )
         door = [*python, str(here / "node_door.py"), str(self.init), str(self.plane.port("kube-apiserver"))]
         self._processes["door"] = Process("door", door, log=self.logs / "door.log", env={"PATH": PATH})
 
@@ -426,27 +436,6 @@ class RealNode:
             return "Started kubelet" in self._processes["kubelet"].said()
 
         await wait_for(listening, "the kubelet to start", deadline=READY_SECONDS)
-
-    def _cgroup_directories(self) -> Iterator[Path]:
-        if (CGROUPS / "cgroup.controllers").exists():
-            yield CGROUPS / self.cgroup
-        else:
-            yield from (hierarchy / self.cgroup for hierarchy in CGROUPS.iterdir() if hierarchy.is_dir())
-
-    def _make_cgroups(self) -> None:
-        for directory in self._cgroup_directories():
-            directory.mkdir(exist_ok=True)
-            for name in ("cpuset.cpus", "cpuset.mems"):  # version 1: empty until written, and no process can enter
-                above = directory.parent / name
-                if above.exists():
-                    (directory / name).write_text(above.read_text())
-
-    def _remove_cgroups(self) -> bool:
-        for directory in self._cgroup_directories():
-            for each, _, _ in os.walk(directory, topdown=False):
-                with suppress(OSError):  # still busy
-                    Path(each).rmdir()
-        return not any(directory.exists() for directory in self._cgroup_directories())
 
     def _raise_if_died(self) -> None:
         for part, process in self._processes.items():

@@ -13,7 +13,7 @@ import pytest
 from cluster_site import container
 from e2e.node.conftest import require
 from real_site import HARDWARE, body
-from upstream import realnode
+from upstream import node_cgroups, realnode
 from upstream.api import wait_for
 from upstream.node_init import SYSCTLS
 from upstream.realnode import RealNode
@@ -56,7 +56,7 @@ def namespaces_of(pid: int) -> dict[str, str]:
 def traces(node: RealNode) -> list[str]:
     """Mounts and cgroups of the machine that a node has made."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(node.directory) in line]
-    cgroups = [str(path) for path in realnode.CGROUPS.glob(f"**/{node.cgroup}")]
+    cgroups = [str(path) for path in node_cgroups.ROOT.glob(f"**/{node.cgroup}")]
     return mounts + cgroups
 
 
@@ -81,6 +81,7 @@ async def test_nothing_of_a_node_is_left_on_the_machine(
             if end == "killed":  # as when the tests themselves are killed: by the death of one process
                 node.part("init").kill()
                 await wait_for(lambda: processes_in(own), "all processes to end", until=lambda left: not left)
+                await wait_for(lambda: traces(node), "the cgroups to go", until=lambda left: not left)
     finally:
         await plane.stop()
     assert processes_in(own) == []
