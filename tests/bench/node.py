@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cluster_site import Site
 from real_site import HARDWARE, RealSite, simple
+from upstream.api import Object
 from upstream.build import binary
 from upstream.controlplane import ControlPlane
 from upstream.installation import Installation
@@ -40,16 +41,20 @@ async def start(version: str | None, delivery: str, stack: AsyncExitStack) -> Re
     return real
 
 
-async def waited(real: RealSite, name: str) -> float:
-    """Seconds until the container of a new Pod had seen its devices; the Pod and its claim are gone afterwards."""
+async def served(real: RealSite, name: str) -> tuple[Object, float]:
+    """A new Pod, and the seconds until its container had seen its devices."""
     began = datetime.now(UTC)
     live = await real.start("default", simple(name, DEVICES))
     seen = real.look(live)
     assert len(seen.devices) == DEVICES
+    return live, (seen.at - began).total_seconds()
+
+
+async def remove(real: RealSite, live: Object) -> None:
+    """Delete a Pod; wait until its devices are free, so that its end disturbs no other's start."""
     await real.delete(live)
     await real.gone(live)
     await real.free("default")
-    return (seen.at - began).total_seconds()
 
 
 def figures(seconds: list[float]) -> dict[str, float]:
@@ -62,10 +67,15 @@ async def main() -> dict[str, Any]:
         reals = [await start("1.35", "Rewrite", stack), await start(None, "Native", stack)]
         times: dict[str, list[float]] = {real.delivery: [] for real in reals}
         for number in range(WARM_UP + PODS):
+            pods = []
             for real in reals:
-                took = await waited(real, f"pod-{number}")
+                live, took = await served(real, f"pod-{number}")
+                pods.append((real, live))
                 if number >= WARM_UP:
                     times[real.delivery].append(took)
+            await asyncio.gather(*(remove(*each) for each in pods))
+            if number % 10 == 0:
+                sys.stderr.write(f"{number} Pods of {WARM_UP + PODS} each\n")
     rows: dict[str, Any] = {delivery: figures(seconds) for delivery, seconds in times.items()}
     ratios = {key: round(rows["Rewrite"][key] / rows["Native"][key], 2) for key in ("p50_s", "p99_s")}
     return {"pods": PODS, "devices_a_pod": DEVICES, "cpus": os.cpu_count(), **rows, "rewrite_to_native": ratios}
