@@ -36,6 +36,8 @@ from drabridge.core.cel.plan import (
     certain,
     checked_key,
 )
+from drabridge.core.cel.quantity import Quantity
+from drabridge.core.cel.semver import Semver
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
@@ -322,10 +324,25 @@ def _is_open(type_: Type) -> bool:
     return type_.is_parameter or type_.name == "dyn" or any(map(_is_open, type_.args))
 
 
+_CLASSES: Final[dict[str, type]] = {
+    "string": str,
+    "int": int,
+    "bool": bool,
+    "double": float,
+    "bytes": bytes,
+    **{opaque.type_name: opaque for opaque in (Quantity, Semver)},
+}
+"""Types whose values are all of one class, and a class whose values are all of that type."""
+
+
 def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     """Make a function that takes the first overload whose arguments fit."""
+    first = overloads[0]
+    simple = tuple(_CLASSES.get(declared.name) for declared in first.arguments)
 
     def call(*arguments: Any) -> Any:
+        if tuple(map(type, arguments)) == simple:  # what `fits` would find out, in a third of the time
+            return first.call(*arguments)
         for overload in overloads:
             if len(overload.arguments) == len(arguments) and all(map(operators.fits, overload.arguments, arguments)):
                 return overload.call(*arguments)
