@@ -6,7 +6,6 @@ upstream's list (KEP-5004, "Test Plan"; test/e2e/dra).
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -200,8 +199,7 @@ async def test_a_pod_that_is_deleted_while_its_devices_are_prepared_leaves_nothi
 ) -> None:
     await changed(real, afterwards, prepare_delay=3.0)
     made = await real.site.create(ns, simple())
-    await wait_for(lambda: real.site.pod(made), "it to be bound", until=lambda seen: seen["spec"].get("nodeName"))
-    await asyncio.sleep(1)  # it is being prepared now; nothing but the driver's delay says so
+    await wait_for(lambda: f'"Preparing" claim="{ns}/' in real.node.part(GPUS).said(), "it to be prepared")
     assert real.node.cdi_specs() == []
     await real.delete(made)
     await real.gone(made)
