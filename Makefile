@@ -13,13 +13,13 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak fuzz bench bench-rewrite bench-cel bench-node lint verify generate e2e e2e-node format \
-	lock clean
+.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation \
+	bench-doctor bench-node lint verify generate e2e e2e-node format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
@@ -37,19 +37,30 @@ test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage f
 soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figures (about 10 minutes)
 	$(BIN)/pytest -m slow tests/e2e/test_soak.py
 
-fuzz: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL; JSON on stdout (SEED=, CASES=; about 10 minutes)
+fuzz: fuzz-cel fuzz-allocator ## Do all comparisons below; JSON on stdout, an object each (SEED=, CASES=)
+
+fuzz-cel: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL (about 10 minutes)
 	@$(BIN)/python tests/cel_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
+
+fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's (about 30 minutes)
+	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
 bench-node: $(INSTALLED) ## Measure how long a Pod waits for its devices on a real node; JSON on stdout (minutes, root)
 	@$(BIN)/python tests/bench/node.py
 
-bench: bench-rewrite bench-cel ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)
+bench: bench-rewrite bench-cel bench-allocation bench-doctor ## Measure everything below; JSON on stdout (takes minutes)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
 	@$(BIN)/python tests/bench/rewrite.py
 
 bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstream's CEL
 	@$(BIN)/python tests/bench/cel.py
+
+bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
+	@$(BIN)/python tests/bench/allocation.py
+
+bench-doctor: $(INSTALLED) ## Measure doctor on 5,000 nodes and 20,000 Pods in files
+	@$(BIN)/python tests/bench/doctor.py
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }
