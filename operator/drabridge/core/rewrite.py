@@ -184,7 +184,7 @@ def _opted_out(pod: PodView, _: ClusterView) -> Objection | None:
 
 
 def _other_scheduler(pod: PodView, cluster: ClusterView) -> Objection | None:
-    if pod.scheduler_name in cluster.schedulers:
+    if pod.scheduler_name in cluster.schedulers | {cluster.bind_scheduler}:
         return None
     return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {quoted(pod.scheduler_name)}")
 
@@ -234,6 +234,15 @@ def _not_selected(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection
     else:
         return None
     return Objection(Reason.NOT_SELECTED, f"ExtendedResourcePolicy {policy.name}: spec.{field}", ask.resource)
+
+
+def _bind(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    choice = choose(ask.resource, cluster)
+    if choice.delivery is not Delivery.BIND:
+        return None
+    if choice.reason is not Reason.SERVING:
+        return Objection(choice.reason, choice.detail, ask.resource)
+    return Objection(Reason.BIND, f"drabridge's own kube-scheduler serves {ask.resource}", ask.resource)
 
 
 def _native(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
@@ -353,6 +362,7 @@ NAME_RULES: tuple[NameRule, ...] = (
     _not_served,
     _policy_off,
     _not_selected,
+    _bind,
     _native,
     _device_plugin_present,
     *QUANTITY_RULES,

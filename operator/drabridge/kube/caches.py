@@ -16,6 +16,9 @@ import structlog
 from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.core.asked import Asked, decode
 from drabridge.core.auto import kubelet_is_native, rewritten
+from drabridge.core.bind.devices import ClassRecord, SliceRecord
+from drabridge.core.bind.nodes import BindNode
+from drabridge.core.bind.podclaims import ClaimRecord
 from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
 from drabridge.core.claims import ClaimView
 from drabridge.core.classmap import ClassMap, ClassView
@@ -113,6 +116,14 @@ class Store(Generic[View]):
         if after == before:
             return None
         return self._changed(Change(key, before, after))
+
+    def missing(self, key: str) -> Change[View] | None:
+        """Take in that a read of our own did not find an object."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._forget(key, entry[0] + 1)
+        return self._changed(Change(key, entry[1], None))
 
     def prune(self, keys: set[str], listed_at: int) -> list[Change[View]]:
         """Drop what is older than a list and not in it."""
@@ -228,10 +239,25 @@ class PolicyRecord:
         return cls(ExtendedResourcePolicy.parse(raw).view(), raw.get("status", {}))
 
 
+class BindStores:
+    """What allocating takes besides: claims, devices, classes and nodes with all that an allocation looks at."""
+
+    def __init__(self) -> None:
+        self.claims = Store(resources.RESOURCE_CLAIMS, ClaimRecord.of)
+        self.slices = Store(resources.RESOURCE_SLICES, SliceRecord.of)
+        self.classes = Store(resources.DEVICE_CLASSES, ClassRecord.of)
+        self.nodes = Store(resources.NODES, BindNode.of)
+
+    @property
+    def all(self) -> tuple[Store[Any], ...]:
+        """Every store, what is allocated last: it must not be older than the devices."""
+        return (self.classes, self.nodes, self.slices, self.claims)
+
+
 class Caches:
     """All stores, and the cluster as they show it."""
 
-    def __init__(self, schedulers: Iterable[str]) -> None:
+    def __init__(self, schedulers: Iterable[str], bind_scheduler: str = "") -> None:
         self.pods = Store(
             resources.PODS, PodRecord.of, label_selector=DELIVERY_LABEL, index=lambda record: record.claim_key
         )
@@ -246,6 +272,8 @@ class Caches:
         self.gate = Gate.UNKNOWN
         self.settled: frozenset[str] = frozenset()
         self.synced = False
+        self.bind_scheduler = bind_scheduler
+        self.bind = BindStores() if bind_scheduler else None
         self._schedulers = frozenset(schedulers)
         self._kept: dict[str, tuple[object, Any]] = {}
 
@@ -262,6 +290,7 @@ class Caches:
             self.slices,
             self.claims,
             self.pods,
+            *(self.bind.all if self.bind else ()),
         )
 
     async def load(self, client: Client) -> None:
@@ -308,6 +337,7 @@ class Caches:
             gate=self.gate,
             settled=self.settled,
             schedulers=self._schedulers,
+            bind_scheduler=self.bind_scheduler,
         )
         return replace(cluster, namespace=self._namespace_facts(namespace, cluster)) if namespace else cluster
 

@@ -1,0 +1,358 @@
+"""Bind: a stock kube-scheduler asks which nodes have devices for a Pod, and has us bind it. Only the Lease holder does.
+
+`filter` reads; `bind` decides once, from what is known at that moment, and then writes: claim, its status, the Pod's
+status, binding. What was decided counts at once for whoever asks next (`Devices.assume`). What was written and came to
+nothing is taken back before the Pod is looked at again, by `delivery.undo`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from drabridge.core.allocation.outcomes import Allocated, AllocationError
+from drabridge.core.bind.asking import Asking
+from drabridge.core.bind.placement import Placement, Share, Special
+from drabridge.core.bind.podclaims import ClaimRecord, Refusal, claims_of, leftovers, special_body, special_name
+from drabridge.core.bind.podclaims import template_claims
+from drabridge.core.bind.scene import Scene, broken
+from drabridge.core.bind.scores import score, strategy_of
+from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
+from drabridge.core.podview import PodView
+from drabridge.core.policy import Strategy
+from drabridge.core.reasons import Reason
+from drabridge.delivery.bindwrites import BindWrites, Undoing
+from drabridge.delivery.devices import Devices
+from drabridge.delivery.metrics import Metrics
+from drabridge.kube.caches import BindStores, Caches
+from drabridge.kube.client import Client
+from drabridge.kube.resources import PODS
+
+SEEN_MAX = 20_000
+"""Pods that a filter call has shown, kept for their bind call."""
+
+YIELD_EVERY = 500
+"""Nodes after which a filter lets others have a turn."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """A Pod as kube-scheduler showed it; `made` is entry of spec.resourceClaims -> the claim made of its template."""
+
+    pod: PodView
+    made: Mapping[str, str | None]
+    grouped: bool
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> SeenPod:
+        """Read a v1 Pod. Raises InvalidInput."""
+        pod = PodView.of(raw)
+        if not (pod.uid and pod.name and pod.namespace):
+            raise InvalidInput("Pod", "metadata", "has no name, namespace or uid", "send a Pod as it is stored")
+        try:
+            made = template_claims(raw)
+        except (AttributeError, KeyError, TypeError) as error:
+            problem = "cannot be read"
+            raise InvalidInput(pod.described, "status.resourceClaimStatuses", problem, "send a v1 Pod") from error
+        return cls(pod, made, (raw.get("spec") or {}).get("schedulingGroup") is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """`nodes` that fit, in the order asked, and why the others do not."""
+
+    nodes: list[str]
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    node: str
+    task: asyncio.Task[None]
+
+
+class Bindings:
+    """Answers the extender's three questions while this replica leads."""
+
+    def __init__(self, caches: Caches, stores: BindStores, devices: Devices, writes: BindWrites, client: Client,
+                 metrics: Metrics) -> None:
+        self._caches = caches
+        self._stores = stores
+        self._devices = devices
+        self._writes = writes
+        self._client = client
+        self._metrics = metrics
+        self._seen: OrderedDict[str, SeenPod] = OrderedDict()
+        self._flights: dict[str, _Flight] = {}
+        self._stuck: dict[str, Undoing] = {}  # by Pod UID
+        self.serving = False
+
+    # --- the three questions
+
+    async def filter(self, raw_pod: Mapping[str, Any], names: Sequence[str]) -> Filtered:
+        """Say on which of the nodes the Pod's claims fit, all together.
+
+        Raises DrabridgeError where that cannot be answered now; kube-scheduler tries again later.
+        """
+        self._must_serve()
+        started = time.perf_counter()
+        seen = SeenPod.of(raw_pod)
+        if seen.pod.uid in self._flights:
+            raise Unavailable(f"{seen.pod.described} is being bound")
+        await self._clear(seen)
+        self._remember(seen)
+        scene = self._scene(seen)
+        if isinstance(scene, Refusal):
+            answer = Filtered([], dict.fromkeys(names, scene.text))
+        else:
+            answer = await self._filtered(scene, names)
+        self._metrics.filter_seconds.observe(time.perf_counter() - started)
+        return answer
+
+    async def prioritize(self, raw_pod: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
+        """Score the nodes from 0 to 10 by the strategy of the Pod's policies."""
+        self._must_serve()
+        pod = PodView.of(raw_pod)
+        strategy = strategy_of({ask.resource for ask in pod.extended()}, self._caches.cluster())
+        if strategy is Strategy.FIRST_FIT:
+            return dict.fromkeys(names, 0)
+        return {name: score(strategy, *self._devices.in_use(name)) for name in names}
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Allocate and bind. A repeat of a call that is under way waits for the same end.
+
+        Raises DrabridgeError if it came to nothing; kube-scheduler schedules the Pod again.
+        """
+        self._must_serve()
+        flight = self._flights.get(uid)
+        if flight is None:
+            task = asyncio.create_task(self._bind(namespace, name, uid, node))
+            flight = self._flights[uid] = _Flight(node, task)
+            task.add_done_callback(lambda done: self._landed(uid, done))
+        elif flight.node != node:
+            raise Conflict(f"Pod {namespace}/{name} is being bound to {flight.node}")
+        await asyncio.shield(flight.task)  # a caller that hangs up must not stop it halfway
+
+    def _landed(self, uid: str, task: asyncio.Task[None]) -> None:
+        del self._flights[uid]
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, DrabridgeError):
+            _log.error("a bind failed in a way that nobody thought of", error=repr(error), exc_info=error)
+
+    async def landed(self) -> None:
+        """Return when no bind is under way any more."""
+        while self._flights:
+            await asyncio.wait([flight.task for flight in self._flights.values()])
+
+    def _must_serve(self) -> None:
+        if not self.serving:
+            raise NotLeader("this replica does not bind Pods now; another one does, or will in a moment")
+
+    # --- filter
+
+    def _scene(self, seen: SeenPod) -> Scene | Refusal:
+        pod = seen.pod
+        if seen.grouped:
+            return Refusal(Reason.SCHEDULING_GROUP, f"{pod.described} has spec.schedulingGroup")
+        asking = Asking.of(pod, self._caches.cluster(pod.namespace))
+        if isinstance(asking, Refusal):
+            return asking
+        if asking.names and (foreign := self._foreign(pod)):
+            return foreign
+        claims = claims_of(pod, seen.made, self._stores.claims.get)
+        return claims if isinstance(claims, Refusal) else Scene.of(pod, asking, claims)
+
+    def _foreign(self, pod: PodView) -> Refusal | None:
+        special = self._stores.claims.get(f"{pod.namespace}/{special_name(pod.uid)}")
+        if special is None or special.owner_uid == pod.uid:
+            return None
+        return Refusal(Reason.CLAIM_FOREIGN, f"ResourceClaim {special.key} is not owned by {pod.described}")
+
+    async def _filtered(self, scene: Scene, names: Sequence[str]) -> Filtered:
+        if scene.is_plain:
+            return Filtered([*names], {})
+        short = scene.short_of().text
+        fitting: list[str] = []
+        failed: dict[str, str] = {}
+        for number, name in enumerate(names):
+            if number % YIELD_EVERY == YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+            try:
+                refusal = self._refusal(scene, name, short)
+            except AllocationError as error:
+                return Filtered([], dict.fromkeys(names, broken(error).text))
+            if refusal is None:
+                fitting.append(name)
+            else:
+                failed[name] = refusal
+        return Filtered(fitting, failed)
+
+    def _refusal(self, scene: Scene, name: str, short: str) -> str | None:
+        """Why the Pod cannot come to a node; None if it can. Raises AllocationError."""
+        node = self._stores.nodes.get(name)
+        if node is None:
+            return Refusal(Reason.NODE_UNKNOWN, "drabridge has not seen it yet").text
+        request = scene.on(node)
+        if isinstance(request, Refusal):
+            return request.text
+        if not request.pending and request.plan is None:
+            return None
+        try:
+            fits = self._devices.fits(node, request.shape, request.claims)
+        except AllocationError:
+            raise
+        except InvalidInput as error:
+            return broken(error).text
+        if fits.fits:
+            return None
+        if fits.undecided:
+            return Refusal(Reason.SEARCH_ENDED, fits.cause).text
+        return f"{short} ({fits.cause})" if fits.cause else short
+
+    def _remember(self, seen: SeenPod) -> None:
+        self._seen[seen.pod.uid] = seen
+        self._seen.move_to_end(seen.pod.uid)
+        if len(self._seen) > SEEN_MAX:
+            self._seen.popitem(last=False)
+
+    # --- what earlier tries left
+
+    async def _clear(self, seen: SeenPod) -> None:
+        """Take back what an earlier try to bind the Pod has left, ours or that of a leader before us."""
+        pod = seen.pod
+        stuck = self._stuck.get(pod.uid)
+        left = self._leftovers(seen)
+        if stuck is None and not left:
+            return
+        undoing = stuck or Undoing(pod, tuple(record.key for record in left), "an earlier try left it")
+        await self._undo(undoing)
+
+    def _leftovers(self, seen: SeenPod) -> tuple[ClaimRecord, ...]:
+        special = self._stores.claims.get(f"{seen.pod.namespace}/{special_name(seen.pod.uid)}")
+        claims = claims_of(seen.pod, seen.made, self._stores.claims.get)
+        return leftovers(seen.pod.uid, special, () if isinstance(claims, Refusal) else claims)
+
+    async def _undo(self, undoing: Undoing) -> None:
+        """Take back, and go by what the API server shows again. Raises Conflict if the Pod turns out to be bound."""
+        self._stuck[undoing.pod.uid] = undoing
+        bound_to = await self._writes.undo(undoing)
+        self._stuck.pop(undoing.pod.uid, None)
+        self._devices.forget(undoing.claims)
+        if bound_to:
+            raise Conflict(f"{undoing.pod.described} is bound to {bound_to} already")
+
+    async def sweep(self, *, first: bool) -> None:
+        """Take back what was left for Pods that are still pending.
+
+        In the first moment of a term that is everything there is; later only what could not be taken back at once, as
+        a Pod's own next filter call sees to the rest.
+        """
+        for undoing in [*self._stuck.values()]:
+            await self._undo_quietly(undoing)
+        if not first:
+            return
+        fields = f"spec.schedulerName={self._caches.bind_scheduler},spec.nodeName="
+        async for page in self._client.list_pages(PODS, field_selector=fields):
+            for raw in page["items"]:
+                seen = SeenPod.of(raw)
+                if left := self._leftovers(seen):
+                    keys = tuple(record.key for record in left)
+                    await self._undo_quietly(Undoing(seen.pod, keys, "an earlier leader left it"))
+
+    async def _undo_quietly(self, undoing: Undoing) -> None:
+        try:
+            await self._undo(undoing)
+        except Conflict as error:
+            _log.info("nothing is taken back", pod=undoing.pod.key, why=str(error))
+
+    # --- bind
+
+    async def _bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        started = time.perf_counter()
+        outcome = "failed"
+        try:
+            await self._decide_and_write(namespace, name, uid, node)
+            outcome = "bound"
+        except Conflict:
+            outcome = "conflict"
+            raise
+        finally:
+            self._metrics.binds.labels(outcome).inc()
+            self._metrics.bind_seconds.observe(time.perf_counter() - started)
+
+    async def _decide_and_write(self, namespace: str, name: str, uid: str, node: str) -> None:
+        seen = self._seen.get(uid) or await self._read(namespace, name, uid)
+        if uid in self._stuck:
+            raise Unavailable(f"{seen.pod.described}: an earlier try has not been taken back yet")
+        placement = self._place(seen, node)
+        if isinstance(placement, Refusal):
+            raise Conflict(f"{node}: {Reason.BIND_CONFLICT}: {placement.text}")
+        pod = seen.pod
+        allocations = {share.claim.key: share.allocation for share in placement.shares if share.allocation is not None}
+        if placement.special:
+            allocations[f"{pod.namespace}/{special_name(pod.uid)}"] = placement.special.allocation
+        self._devices.assume(allocations)
+        claims = (*(share.claim.key for share in placement.shares), *allocations)
+        undoing = Undoing(pod, tuple(dict.fromkeys(claims)), f"binding to {node} failed")
+        try:
+            await self._writes.write(pod, placement)
+        except NotLeader:
+            raise  # the next leader takes back what is there
+        except DrabridgeError as error:
+            await self._give_back(undoing, node, error)
+        self._devices.forget(undoing.claims)
+        self._seen.pop(uid, None)
+        _log.info("bound", pod=pod.key, node=node, claims=len(undoing.claims))
+
+    async def _give_back(self, undoing: Undoing, node: str, error: DrabridgeError) -> None:
+        """Take everything back and raise what went wrong; or return, if the Pod is bound to the node after all."""
+        _log.warning("not bound", pod=undoing.pod.key, node=node, error=str(error))
+        if not undoing.claims:
+            raise error
+        self._stuck[undoing.pod.uid] = undoing
+        bound_to = await self._writes.undo(undoing)
+        self._stuck.pop(undoing.pod.uid, None)
+        if bound_to == node:
+            return
+        self._devices.forget(undoing.claims)
+        raise error
+
+    async def _read(self, namespace: str, name: str, uid: str) -> SeenPod:
+        raw = await self._client.get(PODS, namespace, name)
+        if raw["metadata"]["uid"] != uid:
+            raise Conflict(f"Pod {namespace}/{name} is another one by now")
+        return SeenPod.of(raw)
+
+    def _place(self, seen: SeenPod, name: str) -> Placement | Refusal:
+        """Choose the devices. Nothing is awaited between this and `assume`, so that two binds cannot choose the same."""
+        scene = self._scene(seen)
+        if isinstance(scene, Refusal):
+            return scene
+        if scene.is_plain:
+            return Placement(name, None, ())
+        node = self._stores.nodes.get(name)
+        if node is None:
+            return Refusal(Reason.NODE_UNKNOWN, "drabridge has not seen it yet")
+        request = scene.on(node)
+        if isinstance(request, Refusal):
+            return request
+        results: dict[str, Mapping[str, Any]] = {}
+        claims = request.claims()
+        if claims:
+            outcome = self._devices.allocate(node, claims)
+            if not isinstance(outcome, Allocated):
+                return scene.short_of()
+            results = {claim.label: result for claim, result in zip(claims, outcome.results, strict=True)}
+        special = None
+        if request.plan is not None:
+            key = f"{seen.pod.namespace}/{special_name(seen.pod.uid)}"
+            special = Special(special_body(seen.pod, request.plan), request.plan, results[key])
+        shares = tuple(Share(record, results.get(record.key)) for record in scene.claims)
+        return Placement(name, special, shares)
