@@ -100,6 +100,16 @@ class Quantity:
             mantissa, exponent = mantissa // 10**zeros, exponent + zeros
         return cls(mantissa, exponent, format_)
 
+    @classmethod
+    def of_nano(cls, value: int, format_: Format = Format.DECIMAL_SI) -> Self:
+        """Make the quantity of so many thousand-millionths, printed with the suffixes of `format_`."""
+        return cls._of(value, _NANO, format_)
+
+    @property
+    def nano(self) -> int:
+        """The value in thousand-millionths, which is always whole. Large for large exponents: check them first."""
+        return self.mantissa * 10 ** (self.exponent - _NANO)
+
     @property
     def is_whole(self) -> bool:
         """Whether there is nothing behind the decimal point."""

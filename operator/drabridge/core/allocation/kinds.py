@@ -1,0 +1,209 @@
+"""Kinds of devices: one record for all devices that an allocation cannot tell apart.
+
+What an allocation looks at is known beforehand: the attributes that its selectors and constraints name (`ReadSet`), and
+a device's fields other than attributes. Serial numbers and bus addresses that nobody asks for do no harm this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from drabridge.core.allocation.amounts import Capacity, capacities
+from drabridge.core.allocation.nodes import Node, on_node
+from drabridge.core.allocation.reading import Raw
+from drabridge.core.allocation.slices import Slice, counters
+from drabridge.core.cel.device import BadDevice, DeviceView
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """The attributes that expressions and constraints can see: (domain, identifier) pairs, sorted. None: all of them.
+
+    Devices may leave their driver's domain out. Identifiers with the domain EXACTLY stand for one spelling only.
+    """
+
+    attributes: tuple[tuple[str, str], ...] | None = ()
+
+
+EXACTLY: Final = "="
+"""The domain of names without one."""
+
+
+class Attribute(NamedTuple):
+    """An attribute's value as constraints see it. `kind` is "" for values that nobody knows, and for empty lists."""
+
+    kind: str
+    values: frozenset[Any]
+    is_list: bool
+
+
+class Taint(NamedTuple):
+    """A taint of a device."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Consumption:
+    """What a device takes of one counter set: counter -> thousand-millionths; and its compatibility groups there."""
+
+    counter_set: str
+    counters: Mapping[str, int]
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceKind:
+    """What all devices of one kind have in common, read from one of them."""
+
+    slice: Slice
+    index: int
+    driver: str
+    raw: Raw
+    fault: str | None
+    """Why no expression can be evaluated on it."""
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Verdicts by compiled request; they never change."""
+
+    @cached_property
+    def view(self) -> DeviceView:
+        """The device as expressions see it. Raises BadDevice."""
+        if self.fault is not None:
+            raise BadDevice(self.fault)
+        return DeviceView.of(self.driver, self.raw)
+
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether it may be allocated more than once (allowMultipleAllocations)."""
+        return self.raw.get("allowMultipleAllocations") is True
+
+    @cached_property
+    def capacities(self) -> tuple[Capacity, ...]:
+        """Its capacities in order of their names."""
+        return capacities(self.raw, self.slice.reader, f"spec.devices[{self.index}].capacity")
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that keep requests away."""
+        reader, at = self.slice.reader, f"spec.devices[{self.index}].taints"
+        found = [
+            Taint(
+                reader.text(taint.get("key"), f"{at}[{i}].key"),
+                reader.text(taint.get("value"), f"{at}[{i}].value"),
+                reader.text(taint.get("effect"), f"{at}[{i}].effect"),
+            )
+            for i, taint in enumerate(reader.items(self.raw.get("taints"), at))
+        ]
+        return tuple(taint for taint in found if taint.effect in _REPELLING)
+
+    @cached_property
+    def consumes(self) -> tuple[Consumption, ...]:
+        """What it takes of its pool's counter sets."""
+        reader, at = self.slice.reader, f"spec.devices[{self.index}].consumesCounters"
+        return tuple(
+            Consumption(
+                reader.text(raw.get("counterSet"), f"{at}[{i}].counterSet"),
+                counters(raw, reader, f"{at}[{i}]"),
+                frozenset(reader.strings(raw.get("compatibilityGroups"), f"{at}[{i}].compatibilityGroups")),
+            )
+            for i, raw in enumerate(reader.items(self.raw.get("consumesCounters"), at))
+        )
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether somebody has to say first that it can be used."""
+        return bool(self.raw.get("bindingConditions"))
+
+    def is_on(self, node: Node) -> bool:
+        """Whether it can be used on the node. Raises SelectorProblem."""
+        return self.slice.per_device is not True or on_node(self.raw, node) is True
+
+    def attribute(self, name: str) -> Attribute | None:
+        """Look an attribute up by a fully qualified name; the driver's domain may be left out on the device."""
+        attributes = self.raw.get("attributes") or {}
+        value = attributes.get(name)
+        if value is None:
+            domain, slash, rest = name.partition("/")
+            if slash and domain == self.driver:
+                value = attributes.get(rest)
+        return None if value is None else attribute_value(value)
+
+
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+_LISTS: Final = (("strings", "string"), ("ints", "int"), ("bools", "bool"), ("versions", "version"))
+_SCALARS: Final = ("string", "int", "bool", "version")
+
+UNKNOWN: Final = Attribute("", frozenset(), False)
+"""A value without a type that anybody knows."""
+
+
+def attribute_value(raw: Raw) -> Attribute:
+    """Read a DeviceAttribute as constraints see it."""
+    for name, kind in _LISTS:
+        if raw.get(name):
+            return Attribute(kind, frozenset(raw[name]), True)
+    for kind in _SCALARS:
+        if raw.get(kind) is not None:
+            return Attribute(kind, frozenset((raw[kind],)), False)
+    return UNKNOWN
+
+
+Known = MutableMapping[Any, DeviceKind]
+"""Key -> kind. Weak, so that kinds nobody has devices of vanish."""
+
+_SEEN_APART: Final = ("name", "attributes")
+
+
+def kinds_of(slice_: Slice, reads: ReadSet, known: Known) -> tuple[DeviceKind, ...]:
+    """Return the kinds of a slice's devices, in order. Raises InvalidInput for devices that cannot be read."""
+    found: tuple[DeviceKind, ...] | None = slice_.known.get(reads)
+    if found is None:
+        found = slice_.known[reads] = tuple(_project(slice_, reads, known))
+    return found
+
+
+def _project(slice_: Slice, reads: ReadSet, known: Known) -> list[DeviceKind]:
+    faults = slice_.faults()
+    head = (slice_.driver, slice_.per_device is True, slice_.skips_operations, reads)
+    names = None if reads.attributes is None else _names(slice_.driver, reads.attributes)
+    made: dict[Any, DeviceKind] = {}
+    kinds = []
+    for index, device in enumerate(slice_.devices):
+        attributes = device.get("attributes")
+        if names is None:
+            seen: Any = repr(attributes)
+        else:
+            seen = [attributes.get(name) for name in names] if attributes else None
+        rest = (
+            [item for item in device.items() if item[0] not in _SEEN_APART]
+            if len(device) > 2 or "attributes" not in device
+            else None
+        )
+        key = repr((seen, rest, faults.get(index))) if faults else repr((seen, rest))
+        kind = made.get(key)
+        if kind is None:
+            kind = known.get((head, key))
+            if kind is None:
+                kind = known[head, key] = DeviceKind(slice_, index, slice_.driver, device, faults.get(index))
+            made[key] = kind
+        kinds.append(kind)
+    return kinds
+
+
+def _names(driver: str, reads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Write the names under which devices of a driver may have the attributes."""
+    found: dict[str, None] = {}
+    for domain, identifier in reads:
+        if domain == EXACTLY:
+            found[identifier] = None
+            continue
+        found[f"{domain}/{identifier}"] = None
+        if domain == driver:
+            found[identifier] = None
+    return tuple(found)

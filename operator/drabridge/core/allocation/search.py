@@ -1,0 +1,306 @@
+"""The search: depth first over claims, requests, entries of prioritized lists and slots (section 9 of the behaviour).
+
+The answer is the first hit in upstream's order, a hit being a complete assignment or an error. What may be skipped, and
+why the answer stays the same, is said in `docs/allocation.md`; who decides it are `bounds` and `memory`.
+
+The stack is a list: a Pod may ask for more devices than Python may nest calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.demand import MOST_RESULTS
+from drabridge.core.allocation.problem import (
+    DerivedFailure,
+    Goal,
+    Problem,
+    constraint_failure,
+    derived_failure,
+    failure_at,
+)
+from drabridge.core.allocation.stage import Stage
+from drabridge.core.allocation.techniques import Techniques
+from drabridge.core.allocation.use import NodeUse
+
+INTERRUPT_EVERY: Final = 64
+"""Steps between two questions to the caller whether to go on."""
+
+
+class End(Enum):
+    """How a part of the search ended."""
+
+    FOUND = "Found"
+    FAILED = "Failed"
+    TOO_LARGE = "TooLarge"
+    """The claim would get more devices than it may have: the entries of lists chosen so far are to blame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A device for a slot."""
+
+    goal: Goal
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A complete assignment: the picks in order, and by claim and request the goal that was met."""
+
+    picks: tuple[Pick, ...]
+    chosen: tuple[tuple[Goal, ...], ...]
+
+
+class OutOfBudget(Exception):
+    """The search is not decided. `cause` says what ended it."""
+
+    def __init__(self, steps: int, cause: str) -> None:
+        super().__init__(cause)
+        self.steps = steps
+        self.cause = cause
+
+
+class _List:
+    """A prioritized list whose entries are tried one after the other."""
+
+    __slots__ = ("entry", "too_large", "turn")
+
+    def __init__(self, turn: int) -> None:
+        self.turn = turn
+        self.entry = 0
+        self.too_large = True
+
+
+class _Slot:
+    """A slot of a request: `rest` are the candidates that are still to be tried."""
+
+    __slots__ = ("goal", "old_mine", "old_picked", "position", "rest", "slot", "tried", "turn")
+
+    def __init__(self, turn: int, goal: Goal, slot: int, rest: int) -> None:
+        self.turn = turn
+        self.goal = goal
+        self.slot = slot
+        self.rest = rest
+        self.position = -1
+        self.old_picked = 0
+        self.old_mine = 0
+        self.tried: Any = None
+
+
+class _Boundary:
+    """The end of a claim: what is too large behind it is a plain failure before it."""
+
+    __slots__ = ()
+
+
+_BOUNDARY: Final = _Boundary()
+
+
+class Search:
+    """One search on one node. `run` may be called once."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        use: NodeUse,
+        techniques: Techniques,
+        budget: int | None = None,
+        interrupt: Callable[[], str | None] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.techniques = techniques
+        self.stage = Stage(problem, use)
+        self.steps = 0
+        self._limit = budget
+        self._interrupt = interrupt
+        self._checkpoint = INTERRUPT_EVERY if interrupt is not None else (budget if budget is not None else 1 << 62)
+        self.turns = self._turns()
+        self._stack: list[_List | _Slot | _Boundary] = []
+        self._rules = rules.RULES
+
+    def _turns(self) -> list[tuple[Goal, ...] | None]:
+        """The requests of all claims in order; None is the end of a claim."""
+        found: list[tuple[Goal, ...] | None] = []
+        for claim in self.problem.goals:
+            found.extend(claim)
+            found.append(None)
+        return found
+
+    def run(self) -> Solution | None:
+        """Return the first complete assignment; None if there is none.
+
+        Raises Fatal for an error that comes first, OutOfBudget if nobody knows.
+        """
+        end = self._enter(0)
+        stack = self._stack
+        while end is not End.FOUND:
+            if not stack:
+                return None
+            frame = stack[-1]
+            if end is None:
+                end = self._descend(frame)
+            else:
+                end = self._return(frame, end)
+        return self._solution()
+
+    def _solution(self) -> Solution:
+        picks = tuple(Pick(frame.goal, frame.position) for frame in self._stack if isinstance(frame, _Slot))
+        entries = {frame.turn: frame.entry - 1 for frame in self._stack if isinstance(frame, _List)}
+        chosen: list[list[Goal]] = [[]]
+        for turn, goals in enumerate(self.turns):
+            if goals is None:
+                chosen.append([])
+            else:
+                chosen[-1].append(goals[entries.get(turn, 0)])
+        return Solution(picks, tuple(tuple(goals) for goals in chosen[:-1]))
+
+    def _count(self) -> None:
+        self.steps += 1
+        if self.steps >= self._checkpoint:
+            self._check()
+
+    def _check(self) -> None:
+        if self._limit is not None and self.steps > self._limit:
+            raise OutOfBudget(self.steps, f"not decided within {self._limit} steps")
+        if self._interrupt is not None:
+            cause = self._interrupt()
+            if cause is not None:
+                raise OutOfBudget(self.steps, cause)
+            self._checkpoint = self.steps + INTERRUPT_EVERY
+
+    # Going down
+
+    def _enter(self, turn: int) -> End | None:
+        """Begin with a turn. Returns None if there is something to try now, on top of the stack."""
+        while True:
+            self._count()
+            if turn == len(self.turns):
+                return End.FOUND
+            goals = self.turns[turn]
+            if goals is None:
+                self._stack.append(_BOUNDARY)
+                turn += 1
+                continue
+            if goals[0].want.request.is_list:
+                self._stack.append(_List(turn))
+                return None
+            return self._enter_slot(turn, goals[0], 0, 0, counted=True)
+
+    def _enter_slot(self, turn: int, goal: Goal, slot: int, start: int, *, counted: bool = False) -> End | None:
+        if not counted:
+            self._count()
+        if slot == goal.need and goal.fixed != ():
+            return self._enter(turn + 1)
+        if goal.need - slot > MOST_RESULTS - self.stage.taken[goal.want.claim]:
+            return End.TOO_LARGE
+        if goal.fixed is not None:
+            if not goal.fixed:
+                return End.FAILED
+            self._stack.append(_Slot(turn, goal, slot, 1 << goal.fixed[slot]))
+            return None
+        rest = (goal.ok | goal.errors) & ~self.stage.busy(goal) >> start << start
+        if not rest:
+            return End.FAILED
+        self._stack.append(_Slot(turn, goal, slot, rest))
+        return None
+
+    def _descend(self, frame: _List | _Slot | _Boundary) -> End | None:
+        """Try the next thing of the topmost frame."""
+        if isinstance(frame, _Slot):
+            return self._next_device(frame)
+        if isinstance(frame, _List):
+            return self._next_entry(frame)
+        return None
+
+    def _next_entry(self, frame: _List) -> End | None:
+        goals = self.turns[frame.turn]
+        assert goals is not None  # noqa: S101 -- a list's turn is a request
+        if frame.entry == len(goals):
+            self._stack.pop()
+            return End.TOO_LARGE if frame.too_large else End.FAILED
+        goal = goals[frame.entry]
+        frame.entry += 1
+        return self._enter_slot(frame.turn, goal, 0, 0)
+
+    def _next_device(self, frame: _Slot) -> End | None:
+        goal = frame.goal
+        stage = self.stage
+        if goal.fixed is not None:
+            return self._only_device(frame)
+        while frame.rest:
+            bit = frame.rest & -frame.rest
+            frame.rest ^= bit
+            position = bit.bit_length() - 1
+            if goal.errors & bit:
+                raise failure_at(self.problem, goal, position)
+            mark = stage.mark()
+            if stage.fits_amounts(goal, position) and stage.charge(position) and self._constrain(goal, position):
+                frame.position = position
+                stage.pick(goal, position, mark)
+                return self._enter_slot(frame.turn, goal, frame.slot + 1, position + 1)
+            stage.undo(mark)
+        self._stack.pop()
+        return End.FAILED
+
+    def _only_device(self, frame: _Slot) -> End | None:
+        """Take the one device that allocationMode All has for the slot."""
+        goal, stage = frame.goal, self.stage
+        position = frame.rest.bit_length() - 1
+        if frame.rest:
+            frame.rest = 0
+            bit = 1 << position
+            mark = stage.mark()
+            if goal.ok & bit and not stage.busy(goal) & bit and stage.charge(position):
+                if not self._constrain(goal, position):
+                    raise constraint_failure(goal, position)
+                if stage.fits_amounts(goal, position):
+                    frame.position = position
+                    stage.pick(goal, position, mark)
+                    return self._enter_slot(frame.turn, goal, frame.slot + 1, position + 1)
+            stage.undo(mark)
+        self._stack.pop()
+        return End.FAILED
+
+    def _constrain(self, goal: Goal, position: int) -> bool:
+        """Add a device to the constraints that apply. What was changed is undone with the stage."""
+        want = goal.want
+        if not want.constraints:
+            return True
+        problem, stage = self.problem, self.stage
+        lists = problem.demand.features.list_type_attributes
+        declared = problem.demand.claims[want.claim].constraints
+        class_ = problem.shape.class_of[position]
+        for index in want.constraints:
+            try:
+                value = problem.value(want, index, class_)
+            except DerivedFailure as failure:
+                raise derived_failure(goal, failure, position) from None
+            if value is None:
+                return False
+            number = stage.constraint_number(want.claim, index)
+            state = self._rules[declared[index].is_match, lists](stage.constraints[number], value)
+            if state is rules.REFUSED:
+                return False
+            stage.set(stage.constraints, number, state)
+        return True
+
+    # Going back
+
+    def _return(self, frame: _List | _Slot | _Boundary, end: End) -> End | None:
+        """Tell the topmost frame how what it tried has ended."""
+        if isinstance(frame, _Slot):
+            self.stage.unpick(frame.goal, frame.position)
+            if end is End.TOO_LARGE:
+                self._stack.pop()
+                return end
+            return None
+        if isinstance(frame, _List):
+            frame.too_large = frame.too_large and end is End.TOO_LARGE
+            return None
+        self._stack.pop()
+        return End.FAILED
