@@ -130,7 +130,7 @@ class Reason(StrEnum):
     """A claim that the Pod names has as many consumers as one may have (256)."""
 
     CLAIM_INVALID = "ClaimCannotBeAllocated"
-    """No node can be looked at: a claim, a DeviceClass or a ResourceSlice is broken. The detail says which and where."""
+    """Nothing can be allocated: a claim, a DeviceClass or a ResourceSlice is broken. The detail says which and where."""
 
     SCHEDULING_GROUP = "SchedulingGroup"
     """The Pod is one of a group that is scheduled together, which an extender cannot do."""

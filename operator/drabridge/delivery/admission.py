@@ -173,7 +173,8 @@ class Admission:
         return tuple(
             f"drabridge: {each.reason}: {with_cure(each.detail, each.reason)}"
             for each in objections
-            if each.reason not in (Reason.NATIVE, Reason.BIND) and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
+            if each.reason not in (Reason.NATIVE, Reason.BIND)
+            and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
         )
 
 

@@ -82,8 +82,9 @@ class _Flight:
 class Bindings:
     """Answers the extender's three questions while this replica leads."""
 
-    def __init__(self, caches: Caches, stores: BindStores, devices: Devices, writes: BindWrites, client: Client,
-                 metrics: Metrics) -> None:
+    def __init__(
+        self, caches: Caches, stores: BindStores, devices: Devices, writes: BindWrites, client: Client, metrics: Metrics
+    ) -> None:
         self._caches = caches
         self._stores = stores
         self._devices = devices
@@ -331,7 +332,7 @@ class Bindings:
         return SeenPod.of(raw)
 
     def _place(self, seen: SeenPod, name: str) -> Placement | Refusal:
-        """Choose the devices. Nothing is awaited between this and `assume`, so that two binds cannot choose the same."""
+        """Choose the devices. Nothing is awaited between this and `assume`, so that no two binds choose the same."""
         scene = self._scene(seen)
         if isinstance(scene, Refusal):
             return scene
@@ -343,16 +344,14 @@ class Bindings:
         request = scene.on(node)
         if isinstance(request, Refusal):
             return request
-        results: dict[str, Mapping[str, Any]] = {}
-        claims = request.claims()
-        if claims:
+        results: tuple[Mapping[str, Any], ...] = ()
+        if claims := request.claims():
             outcome = self._devices.allocate(node, claims)
             if not isinstance(outcome, Allocated):
                 return scene.short_of()
-            results = {claim.label: result for claim, result in zip(claims, outcome.results, strict=True)}
+            results = outcome.results
         special = None
         if request.plan is not None:
-            key = f"{seen.pod.namespace}/{special_name(seen.pod.uid)}"
-            special = Special(special_body(seen.pod, request.plan), request.plan, results[key])
-        shares = tuple(Share(record, results.get(record.key)) for record in scene.claims)
-        return Placement(name, special, shares)
+            special = Special(special_body(seen.pod, request.plan), request.plan, results[-1])
+        given = {record.key: result for record, result in zip(request.pending, results, strict=False)}
+        return Placement(name, special, tuple(Share(record, given.get(record.key)) for record in scene.claims))

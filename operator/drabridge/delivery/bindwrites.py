@@ -106,9 +106,7 @@ class BindWrites:
         """Let a claim that the Pod names be its own, and allocate it if need be."""
         return await self._fill(pod, share.claim.key, share.allocation, share.claim)
 
-    async def _fill(
-        self, pod: PodView, key: str, allocation: Any, record: ClaimRecord | None = None
-    ) -> ClaimRecord:
+    async def _fill(self, pod: PodView, key: str, allocation: Any, record: ClaimRecord | None = None) -> ClaimRecord:
         """Write allocation and consumer. Others may reserve a shared claim meanwhile; allocate it they must not."""
         record = record or self._known(key)
         for _ in range(CONFLICTS_MAX):
@@ -195,9 +193,7 @@ class BindWrites:
                 if bound_to := raw["spec"].get("nodeName"):
                     return str(bound_to)
                 body = fence(raw, f"{Reason.BIND_FAILED}: {why}", self._now())
-                await self._client.patch(
-                    PODS, pod.namespace, pod.name, body, PatchType.STRATEGIC, subresource="status"
-                )
+                await self._client.patch(PODS, pod.namespace, pod.name, body, PatchType.STRATEGIC, subresource="status")
             except Missing:
                 return ""
             except Conflict:

@@ -140,8 +140,8 @@ class Devices:
             return
         if self._state.holdings(key) is not None:
             self._state = self._state.release(key)
-        free = []
-        taken = []
+        free: list[Holding] = []
+        taken: list[Holding] = []
         for holding in wanted:
             self._touch_pool(holding.key)
             (free if self._is_free(holding) else taken).append(holding)
@@ -205,6 +205,15 @@ class Devices:
     def allocate(self, node: BindNode, claims: Sequence[Claim]) -> Allocated | Unfit | Undecided:
         """Find devices for the claims on a node. Raises AllocationError and InvalidInput."""
         return allocate(self._snapshot, self._state, node.facts, claims, new_share=self._new_share)
+
+    def holders(self, key: str) -> set[str]:
+        """The claims that hold what a claim of `overlaps` holds as well."""
+        found: set[str] = set()
+        for holding in holdings(self._held[key], key):
+            use = self._state.pool(holding.key)
+            if use is not None:
+                found.update({use.dedicated.get(holding.device, key), *use.shares.get(holding.device, {}).values()})
+        return found - {key}
 
     def in_use(self, node: str) -> tuple[int, int]:
         """How many of a node's own devices are in use, and how many it has."""

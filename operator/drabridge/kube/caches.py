@@ -317,6 +317,17 @@ class Caches:
             for raw in page["items"]:
                 store.seen(raw)
 
+    async def relist(self, client: Client, store: Store[View]) -> None:
+        """Take in all of one kind as it is now, deletions included. Nothing is told of what changed."""
+        keys: set[str] = set()
+        listed_at = 0
+        async for page in client.list_pages(store.resource, label_selector=store.label_selector):
+            listed_at = listed_at or int(page["metadata"]["resourceVersion"])
+            for raw in page["items"]:
+                keys.add(key_of(raw))
+                store.seen(raw)
+        store.prune(keys, listed_at)
+
     async def prune(self, client: Client, store: Store[View]) -> list[Change[View]]:
         """Drop what a list of names does not show any more."""
         keys: set[str] = set()

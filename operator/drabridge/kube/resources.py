@@ -58,6 +58,7 @@ EXTENDED_RESOURCE_POLICIES = Resource(
     "drabridge.io", "v1alpha1", "extendedresourcepolicies", "ExtendedResourcePolicy", namespaced=False
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 MUTATING_WEBHOOK_CONFIGURATIONS = Resource(
     "admissionregistration.k8s.io",

@@ -1,4 +1,4 @@
-"""What Bind keeps of ResourceSlices and DeviceClasses: the raw objects, which the allocation core reads, and their keys."""
+"""What Bind keeps of ResourceSlices and DeviceClasses: the raw objects, for the allocation core, and their keys."""
 
 from __future__ import annotations
 

@@ -11,9 +11,7 @@ from drabridge.core.reasons import Reason
 from drabridge.core.rewrite import DELIVERY_LABEL, Objection
 
 
-def directed(
-    pod: PodView, objections: Iterable[Objection], scheduler: str, *, rewritten: bool = False
-) -> JSONPatch:
+def directed(pod: PodView, objections: Iterable[Objection], scheduler: str, *, rewritten: bool = False) -> JSONPatch:
     """Let the Pod go to `scheduler` if one of its names is served by Bind; nothing if none is.
 
     What is rewritten of such a Pod is allocated there as well. `rewritten`: its label says so already, and stays.

@@ -42,7 +42,7 @@ class BindNode:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether nothing differs that anybody here looks at: Nodes are written every few minutes, with news of none."""
+        """Whether nothing differs that anybody here looks at; Nodes are written every few minutes without such news."""
         return isinstance(other, BindNode) and self._seen == other._seen
 
     def __hash__(self) -> int:

@@ -8,7 +8,6 @@ nothing is taken back before the Pod has been looked at and changed (`fence`), w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,7 +143,7 @@ def fence(raw_pod: Raw, why: str, now: str) -> dict[str, Any]:
         },
         "status": {
             "extendedResourceClaimStatus": None,
-            # The version is said so that the text is never the one that stands there already, which would write nothing.
+            # With the version the text is never the one that stands there already, which would write nothing.
             "conditions": [
                 _condition("False", Reason.BIND_FAILED, f"{why[:900]} (at {metadata['resourceVersion']})", now)
             ],
@@ -171,7 +170,6 @@ def results_of(allocation: Mapping[str, Any]) -> tuple[DeviceResult, ...]:
         DeviceResult(each["request"], each["driver"], each["pool"], each["device"])
         for each in (allocation.get("devices") or {}).get("results") or ()
     )
-
 
 
 def outstanding(records: Iterable[ClaimRecord]) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from drabridge.core.claims import MANAGED_BY, SPECIAL_CLAIM
-from drabridge.core.claimspec import ClaimPlan
+from drabridge.core.claimspec import ClaimPlan, DeviceRequest
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
 
@@ -130,12 +130,12 @@ def special_body(pod: PodView, plan: ClaimPlan) -> dict[str, Any]:
                 {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
             ],
         },
-        "spec": {"devices": {"requests": requests_of(plan)}},
+        "spec": {"devices": {"requests": requests_of(plan.requests)}},
     }
 
 
-def requests_of(plan: ClaimPlan) -> list[dict[str, Any]]:
-    """`spec.devices.requests` of a plan."""
+def requests_of(requests: Iterable[DeviceRequest]) -> list[dict[str, Any]]:
+    """`spec.devices.requests` of a claim."""
     return [
         {
             "name": request.name,
@@ -145,7 +145,7 @@ def requests_of(plan: ClaimPlan) -> list[dict[str, Any]]:
                 "count": request.count,
             },
         }
-        for request in plan.requests
+        for request in requests
     ]
 
 

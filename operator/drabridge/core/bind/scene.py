@@ -5,23 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.nodes import SelectorProblem, matches
 from drabridge.core.bind.asking import Asking
 from drabridge.core.bind.nodes import BindNode
-from drabridge.core.bind.podclaims import ClaimRecord, Refusal, requests_of, special_name
-from drabridge.core.claimspec import ClaimPlan
+from drabridge.core.bind.podclaims import ClaimRecord, Refusal, requests_of
+from drabridge.core.claimspec import ClaimPlan, DeviceRequest
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
 
 
+@lru_cache(maxsize=1024)
+def _special_alone(requests: tuple[DeviceRequest, ...]) -> tuple[Claim, ...]:
+    """The special claim of every Pod that asks for just this; the allocator remembers what it found out about it."""
+    return (
+        Claim.of(
+            {"metadata": {"name": "for extended resources"}, "spec": {"devices": {"requests": requests_of(requests)}}}
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What has to be allocated for the Pod on a node: `pending` claims of its own and, unless `plan` is None, a special
-    one. Requests of equal shape have equal answers on a node.
+    """What has to be allocated for the Pod on a node: `pending` claims that it names, and a special one unless no plan.
+
+    Requests of equal shape have equal answers on a node.
     """
 
     pod: PodView
@@ -29,13 +41,10 @@ class Request:
     plan: ClaimPlan | None
     shape: Hashable
 
-    def claims(self) -> list[Claim]:
-        """The claims for the allocator, the special one last."""
-        raws: list[dict[str, Any]] = [record.raw() for record in self.pending]
-        if self.plan is not None:
-            metadata = {"namespace": self.pod.namespace, "name": special_name(self.pod.uid)}
-            raws.append({"metadata": metadata, "spec": {"devices": {"requests": requests_of(self.plan)}}})
-        return [Claim.of(raw) for raw in raws]
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims for the allocator: `pending`, then the special one. Raises InvalidInput for broken ones."""
+        named = tuple(Claim.of(record.raw()) for record in self.pending)
+        return named if self.plan is None else named + _special_alone(self.plan.requests)
 
 
 @dataclass(frozen=True, slots=True)
