@@ -171,7 +171,9 @@ class Arithmetic:
             self._check(capacity, amount)
         for capacity, amount in zip(owned, consumed, strict=True):
             if amount.nano > capacity.value.nano:
-                raise CapacityRefusal(f"{amount.quantity} of {capacity.name} is more than its {capacity.value.quantity}")
+                raise CapacityRefusal(
+                    f"{amount.quantity} of {capacity.name} is more than its {capacity.value.quantity}"
+                )
         return Charge(
             tuple(amount.nano for amount in consumed),
             tuple((capacity.name, str(amount.quantity)) for capacity, amount in zip(owned, consumed, strict=True)),

@@ -16,6 +16,7 @@ from drabridge.core.cel.selector import CompileError, Selector, SelectorError, c
 from drabridge.core.cel.semver import Semver
 from drabridge.core.cel.values import Uint
 
+
 @lru_cache(maxsize=2048)
 def selector_of(expression: str) -> Selector | CompileError:
     """Compile a selector; the error is a value, since upstream reports it only when a device is looked at."""
@@ -38,7 +39,12 @@ class DerivedProblem(Exception):
     """A derived attribute that has no value; the text is upstream's cause."""
 
 
-_GO_TYPES: Final[dict[type, str]] = {float: "float64", Uint: "uint64", bytes: "[]uint8", type(None): "structpb.NullValue"}
+_GO_TYPES: Final[dict[type, str]] = {
+    float: "float64",
+    Uint: "uint64",
+    bytes: "[]uint8",
+    type(None): "structpb.NullValue",
+}
 
 
 def evaluate_derived(expression: DerivedExpression, view: DeviceView) -> Attribute:

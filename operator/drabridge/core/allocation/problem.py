@@ -38,12 +38,19 @@ class Goal:
     charges: tuple[Charge | None, ...]
     """By class: what it takes of the capacities."""
 
+    @cached_property
+    def fixed_mask(self) -> int:
+        """The devices of `fixed` as a bitset."""
+        return sum(1 << position for position in self.fixed or ())
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
     """The counters of a shape, numbered: `available` and the pool (block) of each; consumption by class."""
 
     available: tuple[int, ...]
+    names: tuple[str, ...]
+    """The counters' own names."""
     blocks: tuple[range, ...]
     """The counters of each block."""
     sets: tuple[range, ...]
@@ -261,6 +268,7 @@ def _at(index: int) -> Text:
 
 def _counters(shape: Shape) -> Counters:
     available: list[int] = []
+    labels: list[str] = []
     blocks, sets, set_blocks = [], [], []
     numbers: dict[tuple[int, str], tuple[int, Mapping[str, int]]] = {}
     for index, block in enumerate(shape.blocks):
@@ -269,6 +277,7 @@ def _counters(shape: Shape) -> Counters:
             begin = len(available)
             numbers[index, name] = len(sets), {counter: begin + i for i, (counter, _) in enumerate(counters)}
             available.extend(value for _, value in counters)
+            labels.extend(counter for counter, _ in counters)
             sets.append(range(begin, len(available)))
             set_blocks.append(index)
         blocks.append(range(first, len(available)))
@@ -287,6 +296,7 @@ def _counters(shape: Shape) -> Counters:
         consumes.append(home >= 0)
     return Counters(
         tuple(available),
+        tuple(labels),
         tuple(blocks),
         tuple(sets),
         tuple(set_blocks),

@@ -131,9 +131,7 @@ class _Writer:
 
     def _this_node(self) -> dict[str, Any]:
         return {
-            "nodeSelectorTerms": [
-                {"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [self._node.name]}]}
-            ]
+            "nodeSelectorTerms": [{"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [self._node.name]}]}]
         }
 
     def _merge(self, selector: Mapping[str, Any], fields: list[Raw], labels: list[Raw]) -> None:

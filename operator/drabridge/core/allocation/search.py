@@ -8,13 +8,15 @@ The stack is a list: a Pod may ask for more devices than Python may nest calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.bounds import Bounds
 from drabridge.core.allocation.demand import MOST_RESULTS
+from drabridge.core.allocation.memory import Memory
 from drabridge.core.allocation.problem import (
     DerivedFailure,
     Goal,
@@ -23,6 +25,7 @@ from drabridge.core.allocation.problem import (
     derived_failure,
     failure_at,
 )
+from drabridge.core.allocation.roles import Roles
 from drabridge.core.allocation.stage import Stage
 from drabridge.core.allocation.techniques import Techniques
 from drabridge.core.allocation.use import NodeUse
@@ -65,6 +68,36 @@ class OutOfBudget(Exception):
         self.cause = cause
 
 
+class _Guide:
+    """What a search knows once it has failed for the first time: before, nothing is worth its price."""
+
+    def __init__(self, search: Search) -> None:
+        problem, stage, techniques = search.problem, search.stage, search.techniques
+        self.roles = Roles(problem, stage)
+        self.bounds = Bounds(problem, stage, self.roles, search.turns, techniques)
+        self.memory = (
+            Memory(problem, stage, self.roles, search.turns, too_large=self.bounds.too_large)
+            if techniques.memory
+            else None
+        )
+        self.failures: dict[Hashable, End] = {}
+
+    def alike(self, position: int, stage: Stage, goal: Goal) -> int:
+        """The free devices that a device stands for: what fails with it fails with them."""
+        bit = 1 << position
+        mask = next(mask for mask in self.roles.masks if mask & bit)
+        if goal.want.is_admin:
+            mask &= stage.picked if stage.picked & bit else ~stage.picked
+        if mask & stage.share_mask and stage.amounts:
+            taken = stage.amounts.get(position)
+            for other, amounts in stage.amounts.items():
+                if amounts != taken or taken is None:
+                    mask &= ~(1 << other)
+            if taken is not None:
+                mask &= sum(1 << other for other, amounts in stage.amounts.items() if amounts == taken)
+        return mask
+
+
 class _List:
     """A prioritized list whose entries are tried one after the other."""
 
@@ -79,17 +112,17 @@ class _List:
 class _Slot:
     """A slot of a request: `rest` are the candidates that are still to be tried."""
 
-    __slots__ = ("goal", "old_mine", "old_picked", "position", "rest", "slot", "tried", "turn")
+    __slots__ = ("goal", "guided", "key", "position", "rest", "slot", "start", "turn")
 
-    def __init__(self, turn: int, goal: Goal, slot: int, rest: int) -> None:
+    def __init__(self, turn: int, goal: Goal, slot: int, start: int, rest: int) -> None:
         self.turn = turn
         self.goal = goal
         self.slot = slot
+        self.start = start
         self.rest = rest
+        self.key: Hashable = None
+        self.guided = False
         self.position = -1
-        self.old_picked = 0
-        self.old_mine = 0
-        self.tried: Any = None
 
 
 class _Boundary:
@@ -121,6 +154,8 @@ class Search:
         self._checkpoint = INTERRUPT_EVERY if interrupt is not None else (budget if budget is not None else 1 << 62)
         self.turns = self._turns()
         self._stack: list[_List | _Slot | _Boundary] = []
+        self._guide: _Guide | None = None
+        self._guided = techniques != Techniques.none()
         self._rules = rules.RULES
 
     def _turns(self) -> list[tuple[Goal, ...] | None]:
@@ -198,16 +233,49 @@ class Search:
             return self._enter(turn + 1)
         if goal.need - slot > MOST_RESULTS - self.stage.taken[goal.want.claim]:
             return End.TOO_LARGE
-        if goal.fixed is not None:
-            if not goal.fixed:
-                return End.FAILED
-            self._stack.append(_Slot(turn, goal, slot, 1 << goal.fixed[slot]))
-            return None
-        rest = (goal.ok | goal.errors) & ~self.stage.busy(goal) >> start << start
+        if goal.fixed is None:
+            rest = (goal.ok | goal.errors) & ~self.stage.busy(goal) >> start << start
+        else:
+            rest = 1 << goal.fixed[slot] if goal.fixed else 0
         if not rest:
             return End.FAILED
-        self._stack.append(_Slot(turn, goal, slot, rest))
+        key: Hashable = None
+        guide = self._guide
+        if guide is not None:
+            if guide.memory is not None:
+                key = guide.memory.key(turn, goal, slot, start)
+                if (end := guide.failures.get(key)) is not None:
+                    return end
+            if guide.bounds.hopeless(turn, goal, slot, start):
+                return End.FAILED
+        frame = _Slot(turn, goal, slot, start, rest)
+        frame.key = key
+        frame.guided = guide is not None
+        self._stack.append(frame)
         return None
+
+    def _leave(self, frame: _Slot, end: End) -> End:
+        """Give a slot up, and remember that."""
+        self._stack.pop()
+        if frame.key is not None and self._guide is not None:
+            self._guide.failures[frame.key] = end
+        return end
+
+    def _learn(self, frame: _Slot) -> bool:
+        """After a device has failed in a slot: drop those that are like it. Returns whether the rest is hopeless."""
+        if not self._guided or frame.goal.fixed is not None:
+            return False
+        guide = self._guide = self._guide or _Guide(self)
+        if self.techniques.classes:
+            frame.rest &= ~guide.alike(frame.position, self.stage, frame.goal)
+        if frame.guided or not frame.rest:
+            return False
+        frame.guided = True
+        if guide.memory is not None:
+            frame.key = guide.memory.key(frame.turn, frame.goal, frame.slot, frame.start)
+            if frame.key in guide.failures:
+                return True
+        return guide.bounds.hopeless(frame.turn, frame.goal, frame.slot, frame.start)
 
     def _descend(self, frame: _List | _Slot | _Boundary) -> End | None:
         """Try the next thing of the topmost frame."""
@@ -244,8 +312,9 @@ class Search:
                 stage.pick(goal, position, mark)
                 return self._enter_slot(frame.turn, goal, frame.slot + 1, position + 1)
             stage.undo(mark)
-        self._stack.pop()
-        return End.FAILED
+            if self._guide is not None and self.techniques.classes and frame.rest:
+                frame.rest &= ~self._guide.alike(position, stage, goal)
+        return self._leave(frame, End.FAILED)
 
     def _only_device(self, frame: _Slot) -> End | None:
         """Take the one device that allocationMode All has for the slot."""
@@ -263,8 +332,7 @@ class Search:
                     stage.pick(goal, position, mark)
                     return self._enter_slot(frame.turn, goal, frame.slot + 1, position + 1)
             stage.undo(mark)
-        self._stack.pop()
-        return End.FAILED
+        return self._leave(frame, End.FAILED)
 
     def _constrain(self, goal: Goal, position: int) -> bool:
         """Add a device to the constraints that apply. What was changed is undone with the stage."""
@@ -296,8 +364,9 @@ class Search:
         if isinstance(frame, _Slot):
             self.stage.unpick(frame.goal, frame.position)
             if end is End.TOO_LARGE:
-                self._stack.pop()
-                return end
+                return self._leave(frame, end)
+            if frame.rest and self._learn(frame):
+                return self._leave(frame, End.FAILED)
             return None
         if isinstance(frame, _List):
             frame.too_large = frame.too_large and end is End.TOO_LARGE

@@ -26,16 +26,21 @@ class Stage:
         self._class_of = shape.class_of
         self._shared_kinds = features.consumable_capacity
         self._with_groups = features.compatibility_groups
-        self._with_counters = bool(problem.counters.available) or any(problem.counters.consumes)
+        self._with_counters = any(problem.counters.consumes)
         self.picked = 0
         """Devices that ordinary requests cannot have any more, because this search picked them."""
         self.mine = [0] * len(demand.claims)
         """By claim: devices that it has picked, which its admin requests cannot have again."""
         self.taken = [0] * len(demand.claims)
         """By claim: how many devices it has."""
+        self.share_mask = self._shared_mask()
+        """Devices that may be allocated more than once."""
+        self.shared_in_use = use.shared
+        """Devices of which something is in use, though not all."""
         self.dedicated = use.dedicated
+        """Devices that are in use as a whole."""
         if not demand.faults.shares_forgotten:
-            self.dedicated |= use.shared & ~self._shared_mask()
+            self.dedicated |= use.shared & ~self.share_mask
         self._trail: list[tuple[Any, Any, Any]] = []
         self._picks: list[tuple[int, int, int]] = []
         self._offsets: list[int] = []
@@ -126,7 +131,15 @@ class Stage:
 
     def is_share(self, position: int) -> bool:
         """Whether a device is one that may be allocated more than once."""
-        return self._shared_kinds and self._problem.shape.classes[self._class_of[position]][1].is_shared
+        return bool(self.share_mask >> position & 1)
+
+    def is_shared_class(self, class_: int) -> bool:
+        """Whether the devices of a class may be allocated more than once."""
+        return self._shared_kinds and self._problem.shape.classes[class_][1].is_shared
+
+    def is_paid(self, position: int) -> bool:
+        """Whether a device is a shared one whose counters are paid already."""
+        return self.is_share(position) and bool(self._use.shared >> position & 1 or self.shares.get(position))
 
     def fits_amounts(self, goal: Goal, position: int) -> bool:
         """Whether enough is left of the capacities of a device."""
@@ -147,6 +160,15 @@ class Stage:
             if total > capacity.value.nano:
                 return False
         return True
+
+    def rest(self, position: int) -> list[int]:
+        """What is left of each capacity of a device."""
+        picked, in_use = self.amounts.get(position), self.in_use.get(position, {})
+        capacities = self._problem.shape.classes[self._class_of[position]][1].capacities
+        return [
+            capacity.value.nano - in_use.get(capacity.name, 0) - (picked[index] if picked else 0)
+            for index, capacity in enumerate(capacities)
+        ]
 
     # Changing
 
@@ -174,7 +196,7 @@ class Stage:
         counters = self._problem.counters
         if not counters.consumes[class_]:
             return True
-        if self.is_share(position) and (self._use.shared >> position & 1 or self.shares.get(position)):
+        if self.is_paid(position):
             return True
         if self._with_groups and not self._join(counters.groups[class_]):
             return False

@@ -1,0 +1,221 @@
+"""Roles: devices that no request, constraint or counter of this search can tell apart.
+
+A role is coarser than a class of the shape: two kinds of devices that differ in an attribute play the same role if every
+request judges them alike. It is finer where something is in use. Exchanging two free devices of one role turns a solution
+into a solution, which is what symmetry and the memory of failures stand on; `docs/allocation.md` has the proof and the
+exceptions, all of which end here in roles of one device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.kinds import Attribute
+from drabridge.core.allocation.problem import DerivedFailure, Goal, Problem
+from drabridge.core.allocation.stage import Stage
+from drabridge.core.allocation.verdicts import Failed, Refused, Verdict
+
+Element = tuple[str, Any]
+"""One value of an attribute, with its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a constraint sees of the devices that may serve a (sub)request."""
+
+    masks: dict[Element, int]
+    """Value -> bitset of the devices that have it."""
+    odd: int
+    """Bitset of the devices with a value that is none here: a list, or nothing known."""
+    failing: int
+    """Bitset of the devices on which a derived attribute fails."""
+
+
+class Roles:
+    """The roles of one search. `numbers` gives the role of each position, `masks` the positions of each role."""
+
+    def __init__(self, problem: Problem, stage: Stage) -> None:
+        self._problem = problem
+        self._stage = stage
+        self._values: dict[tuple[int, int], Values] = {}
+        self.vacuous = self._vacuous()
+        """(claim, constraint) of distinctAttributes that no two devices can violate."""
+        self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
+        """Numbers of the wants in whose turn an error may come up."""
+        self.ordered = any(
+            values.odd
+            for goal in problem.flat_goals
+            for constraint in goal.want.constraints
+            if (values := self.values(goal, constraint))
+        )
+        """Whether the order matters in which a constraint sees devices."""
+        self.masks = self._masks()
+
+    def values(self, goal: Goal, constraint: int) -> Values:
+        """Return the values that a constraint sees of a (sub)request's devices."""
+        key = (goal.want.index, constraint)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = self._collect(goal, constraint)
+        return found
+
+    def _collect(self, goal: Goal, constraint: int) -> Values:
+        problem = self._problem
+        lists = problem.demand.features.list_type_attributes
+        masks: dict[Element, int] = {}
+        odd = failing = 0
+        usable = goal.ok if goal.fixed is None else goal.ok | sum(1 << position for position in goal.fixed)
+        for class_, mask in enumerate(problem.shape.masks):
+            mine = mask & usable
+            if not mine:
+                continue
+            try:
+                value = problem.value(goal.want, constraint, class_)
+            except DerivedFailure:
+                failing |= mine
+                continue
+            if value is None:
+                continue
+            if not lists and (value.is_list or not value.kind):
+                odd |= mine
+                continue
+            for element in rules.tagged(value):
+                masks[element] = masks.get(element, 0) | mine
+        return Values(masks, odd, failing)
+
+    def _vacuous(self) -> frozenset[tuple[int, int]]:
+        found = []
+        for number, claim in enumerate(self._problem.demand.claims):
+            for index, constraint in enumerate(claim.constraints):
+                if not constraint.is_match and self._is_vacuous(number, index):
+                    found.append((number, index))
+        return frozenset(found)
+
+    def _is_vacuous(self, claim: int, index: int) -> bool:
+        holders: dict[Element, int] = {}
+        for goal in self._problem.flat_goals:
+            if goal.want.claim != claim or index not in goal.want.constraints:
+                continue
+            values = self.values(goal, index)
+            if values.odd or values.failing:
+                return False
+            for element, mask in values.masks.items():
+                holders[element] = holders.get(element, 0) | mask
+        shared = self._stage.share_mask
+        return all(mask & (mask - 1) == 0 and not mask & shared for mask in holders.values())
+
+    def _may_raise(self, goal: Goal) -> bool:
+        hidden = 0 if goal.want.is_admin else self._stage.dedicated
+        if goal.errors & ~hidden:
+            return True
+        if any(self.values(goal, constraint).failing for constraint in goal.want.constraints):
+            return True
+        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks_at(goal) != -1
+
+    def _breaks_at(self, goal: Goal) -> int | None:
+        """Say where the walk over a fixed list breaks a constraint: an index, -1 for nowhere, None if it depends."""
+        want = goal.want
+        for other in self._problem.flat_goals:
+            if other.want.claim == want.claim and other.want.request is not want.request:
+                if other.want.index < want.index and not set(other.want.constraints).isdisjoint(want.constraints):
+                    return None
+        lists = self._problem.demand.features.list_type_attributes
+        declared = self._problem.demand.claims[want.claim].constraints
+        states: dict[int, Any] = {}
+        for place, position in enumerate(goal.fixed or ()):
+            if not goal.ok >> position & 1:
+                return -1  # the walk ends here at the latest, without an error
+            for index in want.constraints:
+                try:
+                    value = self._problem.value(want, index, self._problem.shape.class_of[position])
+                except DerivedFailure:
+                    return place
+                state = (
+                    rules.REFUSED
+                    if value is None
+                    else rules.RULES[declared[index].is_match, lists](states.get(index), value)
+                )
+                if state is rules.REFUSED:
+                    return place
+                states[index] = state
+        return -1
+
+    # Roles
+
+    def _masks(self) -> tuple[int, ...]:
+        shape = self._problem.shape
+        if self.ordered:
+            return tuple(1 << position for position in range(len(shape.class_of)))
+        merged: dict[Any, int] = {}
+        for class_, mask in enumerate(shape.masks):
+            key = self._descriptor(class_)
+            merged[key] = merged.get(key, 0) | mask
+        masks = list(merged.values())
+        for splitter in self._splitters():
+            masks = [part for mask in masks for part in (mask & splitter, mask & ~splitter) if part]
+        return tuple(masks)
+
+    def _descriptor(self, class_: int) -> Any:
+        """Write down everything by which this search can tell a class of devices from others."""
+        problem = self._problem
+        home, kind = problem.shape.classes[class_]
+        counters = problem.counters
+        judged = tuple([self._judged(goal, class_) for goal in problem.flat_goals])
+        shared = self._stage.is_shared_class(class_)
+        sizes = tuple([capacity.value.nano for capacity in kind.capacities]) if shared else None
+        return judged, home, counters.takes[class_], counters.groups[class_], shared, sizes
+
+    def _judged(self, goal: Goal, class_: int) -> Any:
+        verdict = goal.verdicts[class_]
+        standing = _standing(verdict)
+        if standing in _OUT:
+            return standing
+        charge = goal.charges[class_]
+        values = tuple(
+            [
+                self._seen(goal, constraint, class_)
+                for constraint in goal.want.constraints
+                if (goal.want.claim, constraint) not in self.vacuous
+            ]
+        )
+        return standing, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
+
+    def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | str | None:
+        try:
+            return self._problem.value(goal.want, constraint, class_)
+        except DerivedFailure as failure:
+            return f"{failure.before}{failure.after}"
+
+    def _splitters(self) -> list[int]:
+        stage = self._stage
+        found = [self._problem.shape.elsewhere, stage.dedicated, stage.shared_in_use]
+        by_amounts: dict[Any, int] = {}
+        for position, amounts in stage.in_use.items():
+            key = tuple(sorted(amounts.items()))
+            by_amounts[key] = by_amounts.get(key, 0) | 1 << position
+        found.extend(by_amounts.values())
+        for goal in self._problem.flat_goals:
+            if goal.fixed is None or not goal.want.constraints:
+                continue
+            place = self._breaks_at(goal)
+            if place is None:
+                found.extend(1 << position for position in goal.fixed)
+            elif place >= 0:
+                found.append(sum(1 << position for position in goal.fixed[: place + 1]))
+        return [mask for mask in found if mask]
+
+
+_OUT: Final = frozenset({"n", "e", "f"})
+
+
+def _standing(verdict: Verdict) -> str:
+    """Return one letter: no, selector error, capacity error, barred (in lists of All only), ok."""
+    if verdict.selected is not None:
+        return "e" if isinstance(verdict.selected, Failed) else "n"
+    if isinstance(verdict.charged, Failed):
+        return "f"
+    if isinstance(verdict.charged, Refused):
+        return "n"
+    return "o" if verdict.barred is None else "b"
