@@ -290,6 +290,10 @@ class Bindings:
 
     async def _decide_and_write(self, namespace: str, name: str, uid: str, node: str) -> None:
         seen = self._seen.get(uid) or await self._read(namespace, name, uid)
+        if seen.pod.node_name == node:
+            return  # it was done before, and the answer was lost
+        if seen.pod.node_name:
+            raise Conflict(f"{seen.pod.described} is bound to {seen.pod.node_name}")
         if uid in self._stuck:
             raise Unavailable(f"{seen.pod.described}: an earlier try has not been taken back yet")
         placement = self._place(seen, node)

@@ -75,7 +75,7 @@ class BindWrites:
             records.append(await self._make(pod, placement.special))
         await self._await_conditions(records)
         if placement.special:
-            version = await self._repeated(self._tell_pod, pod, placement.special, placement.node)
+            version = await self._tell_pod(pod, placement.special, placement.node)
         await self._bind(pod, placement.node, version)
 
     async def _repeated(self, write: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -139,8 +139,18 @@ class BindWrites:
             records = [self._known(record.key) for record in records]
 
     async def _tell_pod(self, pod: PodView, special: Special, node: str) -> str:
-        """Write claim and devices on the Pod; give the Pod's version."""
-        body = pod_status(pod, special, node, self._now())
+        """Write claim and devices on the Pod, whatever its version is by now; give the one it has then."""
+        version = pod.resource_version
+        for _ in range(CONFLICTS_MAX):
+            try:
+                return await self._repeated(self._patch_pod, pod, pod_status(pod, version, special, node, self._now()))
+            except Conflict:
+                raw = await self._repeated(self._client.get, PODS, pod.namespace, pod.name)
+                _check_waiting(raw, pod)
+                version = raw["metadata"]["resourceVersion"]
+        raise Conflict(f"{pod.described} is written all the time")
+
+    async def _patch_pod(self, pod: PodView, body: Any) -> str:
         raw = await self._client.patch(PODS, pod.namespace, pod.name, body, PatchType.STRATEGIC, subresource="status")
         return str(raw["metadata"]["resourceVersion"])
 
@@ -159,13 +169,10 @@ class BindWrites:
                 await self._pause(min(max(pause, error.retry_after or 0.0), PAUSE_MAX))
             else:
                 return
-            raw = await self._client.get(PODS, pod.namespace, pod.name)
-            if raw["metadata"]["uid"] != pod.uid or "deletionTimestamp" in raw["metadata"]:
-                raise Conflict(f"{pod.described} was deleted")
-            if bound_to := raw["spec"].get("nodeName"):
-                if bound_to == node:
-                    return
-                raise Conflict(f"{pod.described} is bound to {bound_to}")
+            raw = await self._repeated(self._client.get, PODS, pod.namespace, pod.name)
+            if raw["metadata"]["uid"] == pod.uid and raw["spec"].get("nodeName") == node:
+                return
+            _check_waiting(raw, pod)
             if version is not None:
                 version = raw["metadata"]["resourceVersion"]
         raise Conflict(f"{pod.described} is written all the time")
@@ -251,3 +258,11 @@ class BindWrites:
 
     def _now(self) -> str:
         return self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check_waiting(raw: Any, pod: PodView) -> None:
+    """Raise Conflict unless it is the same Pod, and it still waits for a node."""
+    if raw["metadata"]["uid"] != pod.uid or "deletionTimestamp" in raw["metadata"]:
+        raise Conflict(f"{pod.described} was deleted")
+    if bound_to := raw["spec"].get("nodeName"):
+        raise Conflict(f"{pod.described} is bound to {bound_to}")

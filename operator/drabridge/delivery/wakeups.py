@@ -69,9 +69,10 @@ class Wakeups:
         """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
         if event["type"] is None:
             self._relisted = True
-        for each in (store, self._bind.get(store)):
-            change = each.seen(event["object"], deleted=event["type"] == "DELETED") if each else None
-            if each and change:
+        companion = self._bind.get(store)
+        for each in (store,) if companion is None else (store, companion):
+            change = each.seen(event["object"], deleted=event["type"] == "DELETED")
+            if change:
                 self._changed(each, change)
 
     async def prune(self, stop: asyncio.Event) -> None:

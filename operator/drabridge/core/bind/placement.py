@@ -96,10 +96,10 @@ def released_status(record: ClaimRecord, pod_uid: str) -> dict[str, Any] | None:
     return {"metadata": {"resourceVersion": record.version, "uid": record.uid}, "status": status}
 
 
-def pod_status(pod: PodView, special: Special, node: str, now: str) -> dict[str, Any]:
+def pod_status(pod: PodView, version: str, special: Special, node: str, now: str) -> dict[str, Any]:
     """The strategic patch of the Pod's status: its claim for the kubelet, and the devices for people.
 
-    The UID keeps it off a later Pod of the same name.
+    The UID keeps it off a later Pod of the same name, the version off what a later try to bind has written.
     """
     results = results_of(special.allocation)
     one_pool = len({(result.driver, result.pool) for result in results}) == 1
@@ -107,7 +107,7 @@ def pod_status(pod: PodView, special: Special, node: str, now: str) -> dict[str,
     message = f"{in_devices(len(results))} on {node}: {', '.join(shown)}"
     room = min(ALLOCATION_MAX_BYTES, ANNOTATIONS_MAX - pod.annotation_bytes - len(ALLOCATION))
     annotation = allocation_of(results, Asked({}, (), special.plan.mappings), room)
-    metadata: dict[str, Any] = {"uid": pod.uid}
+    metadata: dict[str, Any] = {"uid": pod.uid, "resourceVersion": version}
     if annotation is not None:
         metadata["annotations"] = {ALLOCATION: annotation}
     return {

@@ -1,0 +1,398 @@
+"""A bind under faults: each write failing in each way, one after the other, and requests that arrive much later.
+
+The end that is asked for is always the same: the Pod is bound once with devices of its own, nothing is allocated twice,
+and no claim is left over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bind_world import Fault, Object, World
+from builders import GPU, GPU_CLASS, PodBuilder, pod
+from drabridge.core.bind.podclaims import special_name
+from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader
+from drabridge.delivery.bind import Bindings
+from drabridge.delivery.bindwrites import BindWrites
+from drabridge.delivery.devices import Devices
+from drabridge.delivery.metrics import Metrics
+from drabridge.kube.caches import Caches
+from drabridge.kube.clock import Clock
+from upstream import kubelet
+
+SCHEDULER = "drabridge-scheduler"
+TRIES = 12
+
+
+class Rig:
+    """Bindings on a world of nodes with devices, and a kube-scheduler that does not give up."""
+
+    def __init__(self, *, nodes: int = 2, devices: int = 2, metrics: Metrics | None = None) -> None:
+        self.caches = Caches(("default-scheduler",), SCHEDULER)
+        assert self.caches.bind
+        self.stores = self.caches.bind
+        self.world = World(self.stores)
+        self.metrics = metrics or Metrics()
+        device_class = {**GPU_CLASS, "spec": {**GPU_CLASS["spec"], "selectors": []}}
+        self.world.add("DeviceClass", device_class)
+        self.caches.classes.seen(device_class)
+        self.names = [f"node-{number}" for number in range(nodes)]
+        for name in self.names:
+            self.add_node(name, devices)
+        self.lead()
+
+    def lead(self) -> None:
+        """A new leader, who knows what the API server shows and nothing else."""
+        numbers = iter(range(10**6))
+        self.devices = Devices(self.stores, lambda: f"share-{next(numbers)}")
+        clock = Clock(pause=_no_pause)
+        client: Any = self.world
+        self.bindings = Bindings(
+            self.caches, self.stores, self.devices, BindWrites(self.stores, client, clock=clock), client, self.metrics
+        )
+        self.devices.rebuild()
+        self.world.changed = self.devices.changed
+        self.bindings.serving = True
+
+    def add_node(self, name: str, devices: int, *, allocatable: dict[str, str] | None = None) -> None:
+        node = kubelet.node(name, labels={})
+        node["status"] = kubelet.node_status(allocatable=allocatable or {}, kubelet_version="v1.37.0")
+        self.world.add("Node", node)
+        if devices:
+            self.world.add(
+                "ResourceSlice", kubelet.resource_slice(node, driver="gpu.example.com", pool=name, devices=devices)
+            )
+
+    def add_pod(self, builder: PodBuilder) -> Object:
+        return self.world.add("Pod", builder.with_spec(schedulerName=SCHEDULER).raw())
+
+    async def schedule(self, raw: Object) -> str:
+        """One cycle of kube-scheduler: filter, then bind to the first node that is left. Raises what we raise."""
+        found = await self.bindings.filter(raw, self.names)
+        if not found.nodes:
+            return next(iter(found.failed.values()))
+        metadata = raw["metadata"]
+        await self.bindings.bind(metadata["namespace"], metadata["name"], metadata["uid"], found.nodes[0])
+        return ""
+
+    async def settle(self, tries: int = TRIES) -> None:
+        """Schedule what is pending until everything is bound, or nothing more can be. A lost Lease has a successor."""
+        for _ in range(tries):
+            for raw in [each for each in self.world.pods() if not each["spec"].get("nodeName")]:
+                try:
+                    await self.schedule(raw)
+                except NotLeader:
+                    self.lead()
+                    await self._sweep()
+                except DrabridgeError:
+                    pass
+            await self._sweep(first=False)
+
+    async def _sweep(self, *, first: bool = True) -> None:
+        try:
+            await self.bindings.sweep(first=first)
+        except NotLeader:
+            self.lead()
+        except DrabridgeError:
+            pass
+
+    def check(self) -> None:
+        """What must hold at the end, by what the API server shows alone."""
+        claims = {raw["metadata"]["name"]: raw for raw in self.world.claims()}
+        held: list[tuple[str, str, str]] = []
+        for raw in claims.values():
+            status = raw.get("status", {})
+            results = (status.get("allocation") or {}).get("devices", {}).get("results", ())
+            held += [(each["driver"], each["pool"], each["device"]) for each in results]
+        assert len(held) == len(set(held)), "a device is allocated twice"
+        for raw in self.world.pods():
+            metadata, node = raw["metadata"], raw["spec"].get("nodeName")
+            name = special_name(metadata["uid"])
+            shown = raw.get("status", {}).get("extendedResourceClaimStatus", {})
+            if node is None:
+                assert name not in claims, "a claim is left over"
+                assert not shown
+            else:
+                assert name in claims, "it runs without its claim"
+                assert shown["resourceClaimName"] == name
+                claim = claims[name]
+                assert [each["uid"] for each in claim["status"]["reservedFor"]] == [metadata["uid"]]
+                selector = claim["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+                assert selector[0]["matchFields"][0]["values"] == [node]
+        owners = {raw["metadata"]["uid"] for raw in self.world.pods()}
+        for raw in claims.values():
+            assert {each["uid"] for each in raw["metadata"].get("ownerReferences", ())} <= owners
+        if not self.bindings._flights:
+            assert not self.devices._assumed, "what was decided is still counted besides what is there"
+
+
+async def _no_pause(*_: Any) -> None:
+    return None
+
+
+METRICS = Metrics()
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig(metrics=METRICS)
+
+
+def bound(raw: Object) -> str:
+    return str(raw["spec"].get("nodeName", ""))
+
+
+async def test_a_bind_is_four_writes(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    assert not await rig.schedule(made)
+    assert rig.world.writes == [
+        "create ResourceClaim",
+        "patch ResourceClaim/status",
+        "patch Pod/status",
+        "create binding",
+    ]
+    assert bound(made) == "" and bound(rig.world.pods()[0]) == "node-0"
+    rig.check()
+
+
+WRITES = {"claim": 0, "claim status": 1, "pod status": 2, "binding": 3}
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("write", WRITES)
+async def test_one_fault_at_each_write(rig: Rig, write: str, fault: Fault) -> None:
+    rig.world.faults = {WRITES[write]: fault}
+    made = rig.add_pod(pod().app(gpu=2))
+    await rig.settle()
+    rig.world.deliver()
+    await rig.settle()
+    assert bound(rig.world.pods()[0]), rig.world.writes
+    assert made["metadata"]["uid"]
+    rig.check()
+
+
+@pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.LOST, Fault.LATE], ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("write", WRITES)
+async def test_an_api_server_that_does_not_answer_for_long(rig: Rig, write: str, fault: Fault) -> None:
+    first = WRITES[write]
+    rig.world.faults = dict.fromkeys(range(first, first + 12), fault)
+    rig.add_pod(pod().app(gpu=2))
+    await rig.settle()
+    rig.world.deliver()
+    await rig.settle()
+    assert bound(rig.world.pods()[0]), rig.world.writes
+    rig.check()
+
+
+async def test_a_binding_that_arrives_after_its_claim_was_taken_back_fails(rig: Rig) -> None:
+    rig.world.faults = dict.fromkeys(range(3, 7), Fault.LATE)
+    made = rig.add_pod(pod().app(gpu=2))
+    with pytest.raises(DrabridgeError):
+        await rig.schedule(made)
+    assert not rig.world.claims()
+    rig.world.deliver()
+    assert not bound(rig.world.pods()[0])
+    await rig.settle()
+    assert bound(rig.world.pods()[0])
+    rig.check()
+
+
+async def test_two_binds_at_once_do_not_get_the_same_devices(rig: Rig) -> None:
+    made = [rig.add_pod(pod(f"pod-{number}").app(gpu=2)) for number in range(2)]
+    for each in made:
+        assert (await rig.bindings.filter(each, rig.names)).nodes == rig.names
+    calls = [
+        rig.bindings.bind("default", f"pod-{number}", made[number]["metadata"]["uid"], "node-0") for number in range(2)
+    ]
+    won, lost = await asyncio.gather(*calls, return_exceptions=True)
+    assert won is None
+    assert isinstance(lost, Conflict)
+    assert "DevicesTakenMeanwhile" in str(lost)
+    assert len(rig.world.writes) == 4, "the second one has nothing to take back"
+    await rig.settle()
+    assert sorted(map(bound, rig.world.pods())) == ["node-0", "node-1"]
+    rig.check()
+
+
+async def test_a_bind_called_twice_is_one_bind(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    await rig.bindings.filter(made, rig.names)
+    call = ("default", "web", made["metadata"]["uid"])
+    assert await asyncio.gather(rig.bindings.bind(*call, "node-1"), rig.bindings.bind(*call, "node-1")) == [None, None]
+    assert len(rig.world.writes) == 4
+    rig.check()
+    # And again, when it is over: the answer may have been lost.
+    await rig.bindings.bind(*call, "node-1")
+    rig.check()
+    with pytest.raises(Conflict, match="bound to node-1"):
+        await rig.bindings.bind(*call, "node-0")
+    rig.check()
+
+
+async def test_while_a_pod_is_bound_to_one_node_it_is_not_bound_to_another(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    call = ("default", "web", made["metadata"]["uid"])
+    first = asyncio.create_task(rig.bindings.bind(*call, "node-1"))
+    await asyncio.sleep(0)
+    with pytest.raises(Conflict, match="is being bound to node-1"):
+        await rig.bindings.bind(*call, "node-0")
+    await first
+    rig.check()
+
+
+async def test_a_pod_that_was_deleted_between_filter_and_bind_leaves_nothing(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    await rig.bindings.filter(made, rig.names)
+    del rig.world.objects["Pod", "default/web"]
+    with pytest.raises(DrabridgeError):
+        await rig.bindings.bind("default", "web", made["metadata"]["uid"], "node-0")
+    assert not rig.world.claims()
+    rig.check()
+
+
+async def test_a_new_pod_of_the_same_name_is_not_the_one_that_was_filtered(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    await rig.bindings.filter(made, rig.names)
+    rig.add_pod(pod().meta(uid="another").app(gpu=2))
+    with pytest.raises(DrabridgeError):
+        await rig.bindings.bind("default", "web", made["metadata"]["uid"], "node-0")
+    assert not rig.world.claims()
+    assert not bound(rig.world.pods()[0])
+    await rig.settle()
+    rig.check()
+
+
+async def test_a_claim_of_the_name_that_is_somebody_elses_stays_and_the_pod_is_told(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=1))
+    name = special_name(made["metadata"]["uid"])
+    foreign = {"metadata": {"namespace": "default", "name": name}, "spec": {"devices": {}}}
+    rig.world.add("ResourceClaim", foreign)
+    text = await rig.schedule(made)
+    assert "ClaimOfAnotherOwner" in text
+    assert name in text
+    assert rig.world.writes == []
+
+
+async def test_a_claim_left_by_a_leader_that_died_is_taken_back_by_the_next_one(rig: Rig) -> None:
+    for writes in (1, 2, 3):
+        made = rig.add_pod(pod(f"pod-{writes}").app(gpu=2))
+        rig.world.writes.clear()
+        rig.world.faults = {writes: Fault.OVER}
+        with pytest.raises(NotLeader):
+            await rig.schedule(made)
+        assert len(rig.world.claims()) == 1
+        rig.world.faults = {}
+        rig.lead()
+        await rig.bindings.sweep(first=True)
+        assert not rig.world.claims()
+        rig.check()
+        del rig.world.objects["Pod", f"default/pod-{writes}"]
+
+
+async def test_who_does_not_lead_answers_nothing(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=1))
+    rig.bindings.serving = False
+    for call in (
+        rig.bindings.filter(made, rig.names),
+        rig.bindings.prioritize(made, rig.names),
+        rig.bindings.bind("default", "web", made["metadata"]["uid"], "node-0"),
+    ):
+        with pytest.raises(NotLeader):
+            await call
+    assert rig.world.writes == []
+
+
+async def test_a_plain_pod_is_only_bound(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(cpu="1"))
+    assert not await rig.schedule(made)
+    assert rig.world.writes == ["create binding"]
+
+
+async def test_nodes_short_of_devices_are_told_apart_from_others(rig: Rig) -> None:
+    rig.add_node("old", 2)
+    node = rig.world.objects["Node", "old"]
+    node["status"]["nodeInfo"]["kubeletVersion"] = "v1.35.4"
+    rig.world.add("Node", node)
+    rig.add_node("plugin", 0, allocatable={GPU: "4"})
+    made = rig.add_pod(pod().app(gpu=3))
+    found = await rig.bindings.filter(made, [*rig.names, "old", "plugin", "nowhere"])
+    assert found.nodes == ["plugin"], (
+        "its device plugin serves the Pod; whether it has enough is kube-scheduler's to say"
+    )
+    assert found.failed == {
+        "node-0": f"NotEnoughDevices: {GPU}: 3",
+        "node-1": f"NotEnoughDevices: {GPU}: 3",
+        "old": "KubeletTooOld: its kubelet would start the Pod without its devices",
+        "nowhere": "NodeUnknown: drabridge has not seen it yet",
+    }
+    await rig.bindings.bind("default", "web", made["metadata"]["uid"], "plugin")
+    assert not rig.world.claims(), "a device plugin serves it there"
+    assert rig.world.writes == ["create binding"]
+
+
+async def test_a_filter_that_is_repeated_looks_only_at_nodes_that_changed(rig: Rig) -> None:
+    first, second = (rig.add_pod(pod(f"pod-{number}").app(gpu=1)) for number in range(2))
+    asked: list[str] = []
+    judge = rig.devices._judge
+
+    def counted(node: Any, claims: Any) -> Any:
+        asked.append(node.name)
+        return judge(node, claims)
+
+    rig.devices._judge = counted  # type: ignore[method-assign]
+    await rig.bindings.filter(first, rig.names)
+    await rig.bindings.filter(second, rig.names)
+    assert asked == rig.names
+    await rig.schedule(first)
+    asked.clear()
+    await rig.bindings.filter(second, rig.names)
+    assert asked == ["node-0"]
+
+
+BAD_PODS = {
+    "without a uid": {"metadata": {"name": "a", "namespace": "b"}, "spec": {}},
+    "with a list for its metadata": {"metadata": [], "spec": {}},
+    "with odd claim statuses": {
+        "metadata": {"name": "a", "namespace": "b", "uid": "c"},
+        "spec": {},
+        "status": {"resourceClaimStatuses": [{}]},
+    },
+}
+
+
+@pytest.mark.parametrize("raw", BAD_PODS.values(), ids=BAD_PODS)
+async def test_a_pod_that_cannot_be_read_is_an_error_for_the_scheduler(rig: Rig, raw: Object) -> None:
+    with pytest.raises(InvalidInput):
+        await rig.bindings.filter(raw, rig.names)
+
+
+async def test_a_pod_of_a_scheduling_group_is_refused_with_a_reason(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=1).with_spec(schedulingGroup={"podGroupName": "ring"}))
+    assert (await rig.schedule(made)).startswith("SchedulingGroup: ")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    faults=st.dictionaries(st.integers(0, 60), st.sampled_from(Fault), max_size=25),
+    pods=st.integers(1, 4),
+    late=st.integers(0, 6),
+)
+async def test_any_faults_in_any_order(faults: dict[int, Fault], pods: int, late: int) -> None:
+    rig = Rig(metrics=METRICS)
+    rig.world.faults = faults
+    for number in range(pods):
+        rig.add_pod(pod(f"pod-{number}").app(gpu=1))
+    for number in range(TRIES):
+        await rig.settle(1)
+        if number == late:
+            rig.world.deliver()
+    rig.world.faults = {}
+    rig.world.deliver()
+    await rig.settle()
+    assert all(bound(raw) for raw in rig.world.pods()), rig.world.writes
+    rig.check()
