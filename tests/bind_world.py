@@ -10,6 +10,7 @@ import asyncio
 import copy
 import itertools
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -61,10 +62,8 @@ class World:
         """Let what was late arrive now."""
         waiting, self.late = self.late, []
         for request in waiting:
-            try:
+            with suppress(Conflict, Missing, Refused):
                 request()
-            except (Conflict, Missing, Refused):
-                pass
 
     # --- what a client asks
 
@@ -86,7 +85,7 @@ class World:
         namespace: str,
         name: str,
         body: Object,
-        patch_type: PatchType,
+        patch_type: PatchType,  # noqa: ARG002 - a real client's
         *,
         subresource: str | None = None,
     ) -> Object:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import ssl
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from cluster_site import CLASSES, Served, Site, allocation, container, pod
 from conftest import SITE_OPTIONS
-from upstream.api import MERGE_PATCH, wait_for
+from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.cluster import pod_path
 from upstream.controlplane import ControlPlane
-from upstream.installation import Installation
+from upstream.faultproxy import Fault, FaultProxy
+from upstream.installation import NAMESPACE, Installation, Replica
 from upstream.processes import free_port
 from upstream.scheduler import BindScheduler
 
 if TYPE_CHECKING:
     from e2e.conftest import Serve
-    from upstream.api import Object
 
 pytestmark = pytest.mark.skipif(
     "DRABRIDGE_E2E_KUBECONFIG" in os.environ, reason="needs a control plane of its own, with a second scheduler"
@@ -30,32 +36,61 @@ pytestmark = pytest.mark.skipif(
 
 NEW = "v1.37.0"
 SCHEDULER = "drabridge-scheduler"
+RESOURCE_API = "/apis/resource.k8s.io/v1"
+USER = f"system:serviceaccount:{NAMESPACE}:drabridge"
+
+
+@dataclass
+class BindSite(Site):
+    """A site with the extender at `port`, the operator behind a proxy that can go wrong, and drabridge's scheduler."""
+
+    cluster: ControlPlane
+    installation: Installation
+    proxy: FaultProxy
+    scheduler: BindScheduler
+    kubeconfig: Path
+    port: int
+
+    def __post_init__(self) -> None:
+        self.api = self.cluster.api
+
+    async def start_operator(self) -> Replica:
+        replica = await self.installation.start_replica(
+            f"--kubeconfig={self.kubeconfig}", webhook_port=self.installation.webhook_port
+        )
+        await self.installation.wait_trusted()
+        return replica
 
 
 @pytest_asyncio.fixture(scope="module")
-async def site(controlplane_binary: Path, controlplane_directory: Path) -> AsyncIterator[Site]:
+async def site(controlplane_binary: Path, controlplane_directory: Path) -> AsyncIterator[BindSite]:
     """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
     async with AsyncExitStack() as stack:
         plane = ControlPlane(controlplane_binary, None, directory=controlplane_directory / "bind", audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
         port = free_port()
-        options = (*SITE_OPTIONS, f"--extender-address=127.0.0.1:{port}")
-        installation = await stack.enter_async_context(Installation(plane, options=options, overlay="bind"))
+        options = (*SITE_OPTIONS, f"--extender-address=127.0.0.1:{port}", "--lease-seconds=6")
+        installation = Installation(plane, options=options, overlay="bind")
+        await installation.install()
+        original = await plane.kubeconfig_for(NAMESPACE, "drabridge")
+        proxy = stack.enter_context(FaultProxy.before(original))
         scheduler = BindScheduler(plane, port)
+        site = BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), port)
+        stack.push_async_exit(installation)
+        await site.start_operator()
         stack.callback(scheduler.stop)
         await scheduler.start()
-        yield Site(plane, installation)
+        playing = asyncio.create_task(plane.play_kubelets())
+        stack.callback(playing.cancel)
+        yield site
 
 
-async def bind(site: Site, serve: Serve, **options: object) -> Served:
+async def bind(site: Site, serve: Serve, *, policy: dict[str, Any] | None = None, **options: Any) -> Served:
     """A name that is served by Bind."""
-    policy = {"delivery": "Bind", **dict(options.pop("policy", {}))}  # type: ignore[call-overload]
-    gpu = await serve(kubelet_version=NEW, policy=policy, **options)
-    await site.api.call(
-        "PATCH", f"{CLASSES}/{gpu.device_class}", {"spec": {"extendedResourceName": gpu.name}}, MERGE_PATCH
-    )
-    await site.policy(gpu.policy, lambda seen: seen.get("delivery") == "Bind", "delivery Bind")
+    gpu = await serve(kubelet_version=NEW, policy={"delivery": "Bind", **(policy or {})}, **options)
+    spec = {"extendedResourceName": gpu.name}
+    await site.api.call("PATCH", f"{CLASSES}/{gpu.device_class}", {"spec": spec}, MERGE_PATCH)
     await site.ready(gpu.policy, "Serving")
     return gpu
 
@@ -69,13 +104,50 @@ async def bound(site: Site, made: Object, deadline: float = 30.0) -> Object:
     )
 
 
+async def unschedulable(site: Site, made: Object) -> str:
+    """What the scheduler says of a Pod that fits nowhere."""
+
+    async def message() -> str:
+        conditions = (await site.pod(made))["status"].get("conditions", ())
+        return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+    return await wait_for(message, "the Pod to be unschedulable")
+
+
+async def claims(site: Site, ns: str) -> list[Object]:
+    return list((await site.api.call("GET", f"{RESOURCE_API}/namespaces/{ns}/resourceclaims"))["items"])
+
+
 async def special(site: Site, seen: Object) -> Object:
     name = seen["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
-    namespace = seen["metadata"]["namespace"]
-    return await site.api.call("GET", f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}")
+    return await site.api.call(
+        "GET", f"{RESOURCE_API}/namespaces/{seen['metadata']['namespace']}/resourceclaims/{name}"
+    )
 
 
-async def test_an_unchanged_pod_gets_its_devices_from_drabridge(site: Site, ns: str, serve: Serve) -> None:
+def devices_of(claim: Object) -> list[tuple[str, str, str]]:
+    results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    return [(each["driver"], each["pool"], each["device"]) for each in results]
+
+
+async def check(site: Site, ns: str) -> None:
+    """What must hold of a namespace, by what the API server shows alone."""
+    pods = (await site.api.call("GET", f"/api/v1/namespaces/{ns}/pods"))["items"]
+    found = {claim["metadata"]["name"]: claim for claim in await claims(site, ns)}
+    held = Counter(device for claim in found.values() for device in devices_of(claim))
+    assert not [device for device, count in held.items() if count > 1], "allocated twice"
+    wanted = set()
+    for each in pods:
+        if shown := each["status"].get("extendedResourceClaimStatus"):
+            assert each["spec"].get("nodeName"), "it says that it has devices, and has no node"
+            wanted.add(shown["resourceClaimName"])
+            claim = found[shown["resourceClaimName"]]
+            assert each["metadata"]["uid"] in [one["uid"] for one in claim["status"]["reservedFor"]]
+    left = {name for name, claim in found.items() if name.startswith("extended-resources-")} - wanted
+    assert not left, f"claims without a Pod: {left}"
+
+
+async def test_an_unchanged_pod_gets_its_devices_from_drabridge(site: BindSite, ns: str, serve: Serve) -> None:
     gpu = await bind(site, serve)
     made = await site.create(ns, pod("pod", container(limits={gpu.name: 2, "cpu": "1"})))
     assert made["spec"]["schedulerName"] == SCHEDULER
@@ -86,9 +158,303 @@ async def test_an_unchanged_pod_gets_its_devices_from_drabridge(site: Site, ns: 
     claim = await special(site, seen)
     assert claim["metadata"]["annotations"]["resource.kubernetes.io/extended-resource-claim"] == "true"
     assert [each["uid"] for each in claim["status"]["reservedFor"]] == [made["metadata"]["uid"]]
-    results = claim["status"]["allocation"]["devices"]["results"]
-    assert len({(each["pool"], each["device"]) for each in results}) == 2
+    assert len(set(devices_of(claim))) == 2
     assert seen["status"]["extendedResourceClaimStatus"]["requestMappings"] == [
         {"containerName": "main", "resourceName": gpu.name, "requestName": "container-0-request-1"}
     ]
-    assert {each["device"] for each in allocation(seen)} == {each["device"] for each in results}
+    assert {each["device"] for each in allocation(seen)} == {device for _, _, device in devices_of(claim)}
+    status = await site.policy(gpu.policy, lambda shown: shown.get("pods") == 1, "the Pod to be counted")
+    assert status["delivery"] == "Bind"
+    assert status["devices"] == {"total": 8, "allocated": 2}
+    await wait_for(lambda: site.pod(made), "it to run", until=lambda shown: shown["status"]["phase"] == "Running")
+
+
+async def test_nothing_that_it_does_is_forbidden_and_a_bind_is_four_writes(
+    site: BindSite, ns: str, serve: Serve
+) -> None:
+    gpu = await bind(site, serve)
+    await bound(site, await site.create(ns, pod("pod", container(limits={gpu.name: 1}))))
+    entries = site.cluster.audit_entries(USER)
+    refused = [each["requestURI"] for each in entries if each["responseStatus"]["code"] == 403]
+    assert refused == []
+    writes = [
+        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource", ""))
+        for each in entries
+        if each["objectRef"].get("namespace") == ns and each["verb"] not in ("get", "list", "watch")
+    ]
+    assert [each for each in writes if each[1] != "events"] == [
+        ("create", "resourceclaims", ""),
+        ("patch", "resourceclaims", "status"),
+        ("patch", "pods", "status"),
+        ("create", "pods", "binding"),
+    ]
+
+
+async def test_init_containers_reuse_devices_and_containers_see_their_own(
+    site: BindSite, ns: str, serve: Serve
+) -> None:
+    gpu = await bind(site, serve)
+    body = pod(
+        "pod",
+        container("a", limits={gpu.name: 1}),
+        container("b", limits={gpu.name: 3}),
+        init=(container("first", limits={gpu.name: 2}),),
+    )
+    seen = await bound(site, await site.create(ns, body))
+    claim = await special(site, seen)
+    counts = {each["name"]: each["exactly"]["count"] for each in claim["spec"]["devices"]["requests"]}
+    assert counts == {"container-1-request-0": 1, "container-2-request-0": 3}
+    by_container: dict[str, set[str]] = {}
+    for each in allocation(seen):
+        by_container.setdefault(each["container"], set()).add(each["device"])
+    assert {name: len(devices) for name, devices in by_container.items()} == {"a": 1, "b": 3, "first": 4}
+    assert not by_container["a"] & by_container["b"]
+
+
+async def test_where_a_device_plugin_offers_the_name_no_claim_is_made(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=1)
+    plugin = f"{gpu.policy}-plugin"
+    await site.cluster.add_node(plugin, devices=0, allocatable={gpu.name: 1}, kubelet_version=NEW)
+    try:
+        made = [await site.create(ns, pod(f"pod-{number}", container(limits={gpu.name: 1}))) for number in range(2)]
+        seen = {each["spec"]["nodeName"]: each for each in [await bound(site, each) for each in made]}
+        assert set(seen) == {plugin, gpu.nodes[0]}
+        assert "extendedResourceClaimStatus" not in seen[plugin]["status"]
+        assert len(devices_of(await special(site, seen[gpu.nodes[0]]))) == 1
+        assert len(await claims(site, ns)) == 1
+    finally:
+        await site.cluster.remove_node(plugin)
+
+
+async def test_a_node_with_an_old_kubelet_is_left_out(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve)
+    status = {"status": {"nodeInfo": {"kubeletVersion": "v1.35.0"}}}
+    await site.api.call("PATCH", f"/api/v1/nodes/{gpu.nodes[0]}/status", status, MERGE_PATCH)
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+    assert "KubeletTooOld" in await unschedulable(site, made)
+    status = {"status": {"nodeInfo": {"kubeletVersion": NEW}}}
+    await site.api.call("PATCH", f"/api/v1/nodes/{gpu.nodes[0]}/status", status, MERGE_PATCH)
+    await bound(site, made)
+
+
+async def test_a_pod_waits_until_devices_are_free_and_goes_on_by_itself(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=2)
+    first = await site.create(ns, pod("first", container(limits={gpu.name: 2})))
+    await bound(site, first)
+    second = await site.create(ns, pod("second", container(limits={gpu.name: 1})))
+    assert f"NotEnoughDevices: {gpu.name}: 1" in await unschedulable(site, second)
+    assert len(await claims(site, ns)) == 1
+    await site.delete(first)
+    await bound(site, second)
+    await check(site, ns)
+
+
+async def test_a_pod_that_ends_by_itself_gives_its_devices_back(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=1)
+    first = await site.create(ns, pod("first", container(limits={gpu.name: 1}), restartPolicy="Never"))
+    await bound(site, first)
+    await site.finish(first)
+    await wait_for(lambda: claims(site, ns), "its claim to go", until=lambda left: not left)
+    second = await site.create(ns, pod("second", container(limits={gpu.name: 1})))
+    await bound(site, second)
+
+
+async def test_a_pod_that_waits_is_woken_by_new_devices(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=0)
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+    await unschedulable(site, made)
+    node = await site.api.call("GET", f"/api/v1/nodes/{gpu.nodes[0]}")
+    await site.cluster.add_devices(node, driver=f"{gpu.policy}.example.com", devices=1)
+    await bound(site, made, deadline=20)
+
+
+def claim_body(name: str, device_class: str, count: int = 1) -> Object:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "req", "exactly": exactly}]}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def test_all_claims_of_a_pod_are_served_in_one_pass(site: BindSite, ns: str, serve: Serve) -> None:
+    """Named and shared by two Pods, made of a template, and for extended resources."""
+    gpu = await bind(site, serve, nodes=2)
+    path = f"{RESOURCE_API}/namespaces/{ns}"
+    await site.api.call("POST", f"{path}/resourceclaims", claim_body("shared", gpu.device_class, 2))
+    template = {"spec": {"spec": claim_body("", gpu.device_class)["spec"]}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    await site.api.call("POST", f"{path}/resourceclaimtemplates", {**kind, "metadata": {"name": "own"}, **template})
+    entries = [{"name": "a", "resourceClaimName": "shared"}, {"name": "b", "resourceClaimTemplateName": "own"}]
+    made = [
+        await site.create(ns, pod(f"pod-{number}", container(limits={gpu.name: 1}), resourceClaims=entries))
+        for number in range(2)
+    ]
+    seen = [await bound(site, each) for each in made]
+    assert len({each["spec"]["nodeName"] for each in seen}) == 1, "a shared claim keeps them together"
+    found = await claims(site, ns)
+    assert len(found) == 5
+    assert all(devices_of(claim) for claim in found)
+    assert len({device for claim in found for device in devices_of(claim)}) == 2 + 2 + 2
+    shared = next(claim for claim in found if claim["metadata"]["name"] == "shared")
+    assert {each["uid"] for each in shared["status"]["reservedFor"]} == {each["metadata"]["uid"] for each in made}
+    assert "resource.kubernetes.io/delete-protection" in shared["metadata"]["finalizers"]
+    for each in made:
+        await site.delete(each)
+
+    async def rest() -> list[Object]:
+        return [claim for claim in await claims(site, ns) if claim.get("status", {}).get("allocation")]
+
+    await wait_for(rest, "all to be released", until=lambda left: not left)
+
+
+async def test_a_pod_waits_for_a_claim_that_is_not_there(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve)
+    entries = [{"name": "a", "resourceClaimName": "late"}]
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1}), resourceClaims=entries))
+    assert "late does not exist" in await unschedulable(site, made)
+    path = f"{RESOURCE_API}/namespaces/{ns}/resourceclaims"
+    await site.api.call("POST", path, claim_body("late", gpu.device_class))
+    await bound(site, made)
+
+
+async def test_a_plain_pod_of_the_profile_is_bound_as_well(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve)
+    made = await site.create(ns, pod("pod", container(), schedulerName=SCHEDULER))
+    await bound(site, made)
+    assert gpu.nodes
+    assert await claims(site, ns) == []
+
+
+async def test_more_devices_than_a_claim_may_hold_are_refused_with_a_reason(
+    site: BindSite, ns: str, serve: Serve
+) -> None:
+    gpu = await bind(site, serve, devices=40)
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 33})))
+    assert "TooManyDevices" in await unschedulable(site, made)
+
+
+@pytest.mark.parametrize("strategy", ["Pack", "Spread"])
+async def test_the_strategy_of_the_policy_chooses_the_node(
+    site: BindSite, ns: str, serve: Serve, strategy: str
+) -> None:
+    gpu = await bind(site, serve, nodes=4, policy={"strategy": strategy})
+    for number in range(4):
+        await bound(site, await site.create(ns, pod(f"pod-{number}", container(limits={gpu.name: 2}))))
+    pods = (await site.api.call("GET", f"/api/v1/namespaces/{ns}/pods"))["items"]
+    assert len({each["spec"]["nodeName"] for each in pods}) == {"Pack": 1, "Spread": 4}[strategy]
+
+
+# --- who may ask, and what
+
+
+async def ask(site: BindSite, path: str, body: Any, *, certificate: bool = True) -> Object:
+    directory = site.scheduler.directory
+    tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    if certificate:
+        tls.load_cert_chain(directory / "tls.crt", directory / "tls.key")
+    url = f"https://127.0.0.1:{site.port}{path}"
+    host = f"drabridge-extender.{NAMESPACE}.svc"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, data=body, ssl=tls, server_hostname=host) as response,
+    ):
+        answer: Object = await response.json()
+        return answer
+
+
+async def test_nobody_without_the_schedulers_certificate_is_answered(site: BindSite) -> None:
+    assert (await ask(site, "/filter", "{}"))["Error"]
+    with pytest.raises(aiohttp.ClientError):
+        await ask(site, "/filter", "{}", certificate=False)
+
+
+MALFORMED = {
+    "not JSON": "{",
+    "not an object": "[]",
+    "no Pod": "{}",
+    "a Pod of a wrong shape": '{"Pod": {"metadata": 3}, "NodeNames": []}',
+    "nodes in full": '{"Pod": {"metadata": {}}, "Nodes": {"items": []}}',
+    "nested too deeply": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_call_is_an_error_that_names_the_cure(site: BindSite, body: str) -> None:
+    for path in ("/filter", "/bind"):
+        error = (await ask(site, path, body))["Error"]
+        assert error.startswith("drabridge: ")
+        assert "internal error" not in error
+    assert await ask(site, "/prioritize", body) == []
+
+
+# --- when it goes wrong
+
+
+WRITES = {
+    "claim": ("POST", "/resourceclaims"),
+    "claim status": ("PATCH", "/resourceclaims/extended-resources-[^/]*/status"),
+    "pod status": ("PATCH", "/pods/[^/]*/status"),
+    "binding": ("POST", "/binding"),
+}
+FAULTS = (
+    Fault.CONFLICT,
+    Fault.TOO_MANY_REQUESTS,
+    Fault.INTERNAL_ERROR,
+    Fault.DROPPED,
+    Fault.LOST,
+)
+
+
+@pytest.mark.parametrize("write", WRITES)
+async def test_a_write_that_fails_ends_in_a_bound_pod_or_in_nothing(
+    site: BindSite, ns: str, serve: Serve, write: str
+) -> None:
+    """Once and for good, in each way: the Pod is bound in the end, with one claim, and nothing is left over."""
+    gpu = await bind(site, serve)
+    method, path = WRITES[write]
+    for number, fault in enumerate(FAULTS):
+        for times in (1, 5):
+            injection = site.proxy.inject(fault, method, f"/namespaces/{ns}{path}", times)
+            made = await site.create(ns, pod(f"pod-{number}-{times}", container(limits={gpu.name: 1})))
+            await bound(site, made, deadline=60)
+            assert injection.hits
+            site.proxy.calm()
+            await check(site, ns)
+            await site.delete(made)
+    await wait_for(lambda: claims(site, ns), "all claims to go", until=lambda left: not left)
+
+
+@pytest.mark.parametrize("write", WRITES)
+async def test_a_leader_that_is_killed_on_the_way_leaves_nothing_that_its_successor_does_not_clear(
+    site: BindSite, ns: str, serve: Serve, write: str
+) -> None:
+    gpu = await bind(site, serve, devices=1)
+    method, path = WRITES[write]
+    injection = site.proxy.inject(Fault.UNANSWERED, method, f"/namespaces/{ns}{path}")
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+    await wait_for(lambda: injection.hits, "the write")
+    site.installation.replicas[-1].process.send(signal.SIGKILL)
+    site.proxy.calm()
+    await site.start_operator()
+    await bound(site, made, deadline=60)
+    await check(site, ns)
+
+
+async def test_two_claims_with_the_same_device_are_told(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=1)
+    seen = await bound(site, await site.create(ns, pod("pod", container(limits={gpu.name: 1}))))
+    path = f"{RESOURCE_API}/namespaces/{ns}/resourceclaims"
+    await site.api.call("POST", path, claim_body("foreign", gpu.device_class))
+    stolen = (await special(site, seen))["status"]["allocation"]
+    stolen["devices"]["results"][0]["request"] = "req"
+    status = {"metadata": {}, "status": {"allocation": stolen}}
+    await site.api.call("PATCH", f"{path}/foreign", {"metadata": {"finalizers": ["example.com/x"]}}, MERGE_PATCH)
+    await site.api.call("PATCH", f"{path}/foreign/status", status, MERGE_PATCH)
+
+    async def told() -> set[str]:
+        listed = await site.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")
+        return {each["regarding"]["name"] for each in listed["items"] if each["reason"] == "DevicesAllocatedTwice"}
+
+    names = {"foreign", seen["status"]["extendedResourceClaimStatus"]["resourceClaimName"]}
+    await wait_for(told, "events on both claims", until=lambda found: found == names)
+    assert await site.installation.replicas[-1].metric("drabridge_claims_overlapping") == 1
+    await site.api.call("PATCH", f"{path}/foreign", {"metadata": {"finalizers": None}}, MERGE_PATCH)

@@ -61,11 +61,14 @@ class BindScheduler:
         )
 
         async def ready() -> bool:
-            assert self.process and self.process.exit_code is None, self.process and self.process.said(20)
+            assert self.process
+            assert self.process.exit_code is None, self.process.said(20)
             connector = aiohttp.TCPConnector(ssl=False)  # its certificate is self-made, and it is only asked for health
-            async with aiohttp.ClientSession(connector=connector) as session:
-                async with session.get(f"https://127.0.0.1:{port}/readyz") as response:
-                    return response.status == 200
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.get(f"https://127.0.0.1:{port}/readyz") as response,
+            ):
+                return response.status == 200
 
         await wait_for(ready, "drabridge's kube-scheduler to be ready", deadline=60)
 
@@ -90,7 +93,8 @@ class BindScheduler:
 
     async def _config(self) -> Object:
         listed = await self._plane.api.call("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
-        maps = [each for each in listed["items"] if each["metadata"]["name"].startswith("drabridge-scheduler-configuration")]
+        prefix = "drabridge-scheduler-configuration"
+        maps = [each for each in listed["items"] if each["metadata"]["name"].startswith(prefix)]
         config: Object = yaml.safe_load(maps[-1]["data"]["config.yaml"])
         kubeconfig = await self._plane.kubeconfig_for(NAMESPACE, "drabridge-scheduler")
         config["leaderElection"] = {"leaderElect": False}

@@ -19,8 +19,15 @@ import structlog
 from drabridge.core.allocation.outcomes import Allocated, AllocationError
 from drabridge.core.bind.asking import Asking
 from drabridge.core.bind.placement import Placement, Share, Special
-from drabridge.core.bind.podclaims import ClaimRecord, Refusal, claims_of, leftovers, special_body, special_name
-from drabridge.core.bind.podclaims import template_claims
+from drabridge.core.bind.podclaims import (
+    ClaimRecord,
+    Refusal,
+    claims_of,
+    leftovers,
+    special_body,
+    special_name,
+    template_claims,
+)
 from drabridge.core.bind.scene import Scene, broken
 from drabridge.core.bind.scores import score, strategy_of
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
@@ -94,6 +101,9 @@ class Bindings:
         self._seen: OrderedDict[str, SeenPod] = OrderedDict()
         self._flights: dict[str, _Flight] = {}
         self._stuck: dict[str, Undoing] = {}  # by Pod UID
+        self.refused: set[str] = set()
+        """UIDs of the Pods that fitted nowhere when they were looked at last."""
+
         self.serving = False
 
     # --- the three questions
@@ -116,6 +126,10 @@ class Bindings:
         else:
             answer = await self._filtered(scene, names)
         self._metrics.filter_seconds.observe(time.perf_counter() - started)
+        if answer.nodes:
+            self.refused.discard(seen.pod.uid)
+        elif len(self.refused) < SEEN_MAX:
+            self.refused.add(seen.pod.uid)
         return answer
 
     async def prioritize(self, raw_pod: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:

@@ -16,13 +16,17 @@ from drabridge.delivery.devices import Devices
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import BindStores, Caches, Change, Store
 from drabridge.kube.client import Client, PatchType
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.recorder import ObjectRef, Recorder
-from drabridge.kube.resources import PODS
+from drabridge.kube.resources import DEVICE_CLASSES, PODS
 
 LEADER_LABEL = "drabridge.io/leader"
 """On the Lease holder's own Pod: the extender's Service selects it, so that kube-scheduler reaches nobody else."""
 
+WAKEUP = "drabridge-wakeup"
+"""The DeviceClass whose change wakes what waits in kube-scheduler."""
+
+WOKEN = "drabridge.io/woken"
 LOOK_EVERY = 2.0
 AGAIN_AFTER = 1.0
 
@@ -55,6 +59,7 @@ class BindTerm:
         self._pod_name = pod_name
         self._clock = clock
         self._current = False
+        self._may_fit = False  # devices have come or changed, which kube-scheduler does not look at
         self._told: dict[str, str] = {}
         self._devices = Devices(stores, lambda: str(uuid.uuid4()))
         self.bindings = Bindings(
@@ -65,6 +70,8 @@ class BindTerm:
         """Take in what a watch has shown; between two terms nobody asks, and the next one begins anew."""
         if self._current:
             self._devices.changed(store, change)
+            if store is self._stores.slices and change.after is not None:
+                self._may_fit = True
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve from now until `stop` is set, and until the binds that are under way then have ended."""
@@ -107,6 +114,25 @@ class BindTerm:
             except DrabridgeError as error:
                 _log.warning("what was left is not taken back yet", error=str(error))
             self._tell_overlaps()
+            await self._wake()
+
+    async def _wake(self) -> None:
+        """Have kube-scheduler try the Pods again that fitted nowhere.
+
+        It tries those that an extender refused on events of Pods, Nodes, claims and classes, but not of slices. A
+        write of a DeviceClass of our own, which selects nothing, wakes them all.
+        """
+        if not (self._may_fit and self.bindings.refused):
+            return
+        annotations = {WOKEN: micro_time(self._clock.wall())}
+        body = {"metadata": {"annotations": annotations}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+        try:
+            await self._writer.patch(DEVICE_CLASSES, None, WAKEUP, body, PatchType.APPLY, force=True)
+        except DrabridgeError as error:
+            _log.warning("kube-scheduler is not woken for new devices yet", error=str(error))
+            return
+        self._may_fit = False
+        self.bindings.refused.clear()
 
     def _tell_overlaps(self) -> None:
         """Say it on both claims where two hold the same: somebody else allocates our drivers' devices as well."""
