@@ -104,7 +104,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     extender_address: Annotated[
         str,
         typer.Option(
-            envvar=_env("EXTENDER_ADDRESS"),
+            envvar=_env("EXTENDER"),
             help="ADDRESS:PORT of the scheduler extender (HTTPS), for delivery Bind. Default: no Bind.",
         ),
     ] = "",

@@ -236,19 +236,15 @@ def _not_selected(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection
     return Objection(Reason.NOT_SELECTED, f"ExtendedResourcePolicy {policy.name}: spec.{field}", ask.resource)
 
 
-def _bind(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+def _served_otherwise(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
     choice = choose(ask.resource, cluster)
+    if choice.delivery is Delivery.NATIVE:
+        return Objection(Reason.NATIVE, f"kube-scheduler serves {ask.resource} itself", ask.resource)
     if choice.delivery is not Delivery.BIND:
         return None
     if choice.reason is not Reason.SERVING:
         return Objection(choice.reason, choice.detail, ask.resource)
     return Objection(Reason.BIND, f"drabridge's own kube-scheduler serves {ask.resource}", ask.resource)
-
-
-def _native(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
-    if choose(ask.resource, cluster).delivery is not Delivery.NATIVE:
-        return None
-    return Objection(Reason.NATIVE, f"kube-scheduler serves {ask.resource} itself", ask.resource)
 
 
 def _device_plugin_present(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
@@ -362,8 +358,7 @@ NAME_RULES: tuple[NameRule, ...] = (
     _not_served,
     _policy_off,
     _not_selected,
-    _bind,
-    _native,
+    _served_otherwise,
     _device_plugin_present,
     *QUANTITY_RULES,
     _limit_range,
