@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from drabridge.core.allocation.outcomes import Allocated, AllocationError
+from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.bind.asking import Asking
 from drabridge.core.bind.placement import Placement, Share, Special
 from drabridge.core.bind.podclaims import (
@@ -44,7 +44,7 @@ from drabridge.kube.resources import PODS
 SEEN_MAX = 20_000
 """Pods that a filter call has shown, kept for their bind call."""
 
-YIELD_EVERY = 500
+YIELD_EVERY = 50
 """Nodes after which a filter lets others have a turn."""
 
 _log = structlog.get_logger(__name__)
@@ -193,21 +193,19 @@ class Bindings:
     async def _filtered(self, scene: Scene, names: Sequence[str]) -> Filtered:
         if scene.is_plain:
             return Filtered([*names], {})
+        kind = scene.kind
+        known = {} if kind is None else self._devices.verdicts.of(kind)
+        verdicts = {name: known[name] for name in names if name in known}
         short = scene.short_of().text
-        fitting: list[str] = []
-        failed: dict[str, str] = {}
-        for number, name in enumerate(names):
+        for number, name in enumerate([name for name in names if name not in known]):
             if number % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             try:
-                refusal = self._refusal(scene, name, short)
+                verdicts[name] = known[name] = self._refusal(scene, name, short)
             except AllocationError as error:
                 return Filtered([], dict.fromkeys(names, broken(error).text))
-            if refusal is None:
-                fitting.append(name)
-            else:
-                failed[name] = refusal
-        return Filtered(fitting, failed)
+        fitting = [name for name in names if verdicts[name] is None]
+        return Filtered(fitting, {name: text for name in names if (text := verdicts[name]) is not None})
 
     def _refusal(self, scene: Scene, name: str, short: str) -> str | None:
         """Why the Pod cannot come to a node; None if it can. Raises AllocationError."""
@@ -220,16 +218,16 @@ class Bindings:
         if not request.pending and request.plan is None:
             return None
         try:
-            fits = self._devices.fits(node, request.shape, request.claims)
+            outcome = self._devices.allocate(node, request.claims())
         except AllocationError:
             raise
         except InvalidInput as error:
             return broken(error).text
-        if fits.fits:
-            return None
-        if fits.undecided:
-            return Refusal(Reason.SEARCH_ENDED, fits.cause).text
-        return f"{short} ({fits.cause})" if fits.cause else short
+        if isinstance(outcome, Undecided):
+            return Refusal(Reason.SEARCH_ENDED, outcome.cause).text
+        if isinstance(outcome, Unfit):
+            return f"{short} ({outcome.error})" if outcome.error else short
+        return None
 
     def _remember(self, seen: SeenPod) -> None:
         self._seen[seen.pod.uid] = seen

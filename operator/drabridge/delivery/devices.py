@@ -6,9 +6,7 @@ decisions must not give the same devices away again.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -21,21 +19,10 @@ from drabridge.core.allocation.state import AllocatedState, Holding, holdings
 from drabridge.core.bind.devices import SliceRecord
 from drabridge.core.bind.nodes import BindNode
 from drabridge.core.errors import InvalidInput
+from drabridge.delivery.verdicts import Verdicts
 from drabridge.kube.caches import BindStores, Change, Store
 
-SHAPES_MAX = 256
-"""Kinds of Pods whose verdicts are remembered."""
-
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Fits:
-    """Whether claims fit on a node; `cause` says why not, "" if it is only that devices are short."""
-
-    fits: bool
-    cause: str = ""
-    undecided: bool = False
 
 
 class Devices:
@@ -48,10 +35,7 @@ class Devices:
         self._state = AllocatedState()
         self._assumed: dict[str, Mapping[str, Any]] = {}
         self._held: dict[str, Mapping[str, Any]] = {}  # claim -> the allocation that the state has of it
-        self._stamp = 0
-        self._all_changed = 0
-        self._changed: dict[str, int] = {}  # node -> stamp
-        self._known: OrderedDict[Hashable, dict[str, tuple[int, Fits]]] = OrderedDict()
+        self.verdicts = Verdicts()
         self.overlaps: dict[str, str] = {}
         """Claim -> what it holds of that another claim holds as well."""
 
@@ -64,7 +48,7 @@ class Devices:
         self._held.clear()
         self._assumed.clear()
         self.overlaps.clear()
-        self._touch_all()
+        self.verdicts.touch_all()
         for record in self._stores.claims:
             self._refresh(record.key)
 
@@ -78,10 +62,10 @@ class Devices:
             self._touch(change.key)
         elif change.after is None:
             self._snapshot = self._snapshot.without_class(change.key)
-            self._touch_all()
+            self.verdicts.touch_all()
         else:
             self._snapshot = self._snapshot.with_class(change.after.raw)
-            self._touch_all()
+            self.verdicts.touch_all()
 
     def _slice_changed(self, change: Change[SliceRecord]) -> None:
         self._snapshot = (
@@ -165,42 +149,10 @@ class Devices:
             self._touch(slice_.node_name)
 
     def _touch(self, node: str | None) -> None:
-        self._stamp += 1
         if node:
-            self._changed[node] = self._stamp
+            self.verdicts.touch(node)
         else:
-            self._all_changed = self._stamp
-
-    def _touch_all(self) -> None:
-        self._touch(None)
-        self._changed.clear()
-        self._known.clear()
-
-    def fits(self, node: BindNode, shape: Hashable, claims: Callable[[], Sequence[Claim]]) -> Fits:
-        """Whether the claims fit on the node. Equal shapes mean equal answers, so that they are remembered.
-
-        Raises AllocationError for claims and classes that make an answer impossible on every node.
-        """
-        known = self._known.get(shape)
-        if known is None:
-            known = self._known[shape] = {}
-            if len(self._known) > SHAPES_MAX:
-                self._known.popitem(last=False)
-        changed = max(self._all_changed, self._changed.get(node.name, 0))
-        remembered = known.get(node.name)
-        if remembered is not None and remembered[0] >= changed:
-            return remembered[1]
-        verdict = self._judge(node, claims())
-        known[node.name] = (self._stamp, verdict)
-        return verdict
-
-    def _judge(self, node: BindNode, claims: Sequence[Claim]) -> Fits:
-        outcome = self.allocate(node, claims)
-        if isinstance(outcome, Allocated):
-            return Fits(True)
-        if isinstance(outcome, Undecided):
-            return Fits(False, outcome.cause, undecided=True)
-        return Fits(False, outcome.error or "")
+            self.verdicts.touch_all()
 
     def allocate(self, node: BindNode, claims: Sequence[Claim]) -> Allocated | Unfit | Undecided:
         """Find devices for the claims on a node. Raises AllocationError and InvalidInput."""

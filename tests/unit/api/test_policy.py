@@ -70,7 +70,12 @@ BROKEN: dict[str, tuple[tuple[str | int, ...], Any, str, str]] = {
     "another fate of missed Pods": (("spec", "missedPods"), "Delete", "spec.missedPods", "'Report' or 'Recreate'"),
     "a number as resource name": (("spec", "resourceName"), 7, "spec.resourceName", "string"),
     "a resource name beyond the limit": (("spec", "resourceName"), "a/" + "b" * 400, "spec.resourceName", "308"),
-    "a boolean that YAML made of Off": (("spec", "delivery"), False, "spec.delivery", "'Auto', 'Rewrite', 'Bind', 'Native' or"),
+    "a boolean that YAML made of Off": (
+        ("spec", "delivery"),
+        False,
+        "spec.delivery",
+        "'Auto', 'Rewrite', 'Bind', 'Native' or 'Off'",
+    ),
     "no devices": (("spec", "devices"), [], "spec.devices", "at least 1"),
     "two entries in devices": (
         ("spec", "devices"),

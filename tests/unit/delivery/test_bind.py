@@ -338,13 +338,13 @@ async def test_nodes_short_of_devices_are_told_apart_from_others(rig: Rig) -> No
 async def test_a_filter_that_is_repeated_looks_only_at_nodes_that_changed(rig: Rig) -> None:
     first, second = (rig.add_pod(pod(f"pod-{number}").app(gpu=1)) for number in range(2))
     asked: list[str] = []
-    judge = rig.devices._judge
+    allocate = rig.devices.allocate
 
     def counted(node: Any, claims: Any) -> Any:
         asked.append(node.name)
-        return judge(node, claims)
+        return allocate(node, claims)
 
-    rig.devices._judge = counted  # type: ignore[method-assign]
+    rig.devices.allocate = counted  # type: ignore[method-assign]
     await rig.bindings.filter(first, rig.names)
     await rig.bindings.filter(second, rig.names)
     assert asked == rig.names

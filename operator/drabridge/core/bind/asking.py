@@ -6,7 +6,7 @@ plugin serve it; elsewhere DRA does. Names of one Pod may be split, one name on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -64,6 +64,12 @@ class Asking:
     def names(self) -> frozenset[str]:
         """The names asked for."""
         return frozenset(self.classes)
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal where the same is asked for: of the same classes, by containers alike."""
+        asked = tuple((each.short_lived, each.keys, tuple(each.counts.items())) for each in self.containers)
+        return asked, tuple(self.classes.items())
 
     @property
     def text(self) -> str:

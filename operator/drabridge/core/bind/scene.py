@@ -31,15 +31,10 @@ def _special_alone(requests: tuple[DeviceRequest, ...]) -> tuple[Claim, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What has to be allocated for the Pod on a node: `pending` claims that it names, and a special one unless no plan.
+    """What has to be allocated for a Pod on a node: `pending` claims of its own, and a special one by `plan`."""
 
-    Requests of equal shape have equal answers on a node.
-    """
-
-    pod: PodView
     pending: tuple[ClaimRecord, ...]
     plan: ClaimPlan | None
-    shape: Hashable
 
     def claims(self) -> tuple[Claim, ...]:
         """The claims for the allocator: `pending`, then the special one. Raises InvalidInput for broken ones."""
@@ -89,7 +84,17 @@ class Scene:
         if isinstance(plan, Refusal):
             return plan
         pending = tuple(record for record in self.claims if record.allocation is None)
-        return Request(self.pod, pending, plan, (plan.requests if plan else (), self._shape))
+        return Request(pending, plan)
+
+    @property
+    def kind(self) -> Hashable | None:
+        """What decides about nodes, but for the nodes: Pods of one kind fit on the same ones. None for a kind of one.
+
+        Claims that are allocated are not the Pod's alone, and change without its doing.
+        """
+        if any(record.allocation is not None for record in self.claims):
+            return None
+        return (self.asking.kind, self._shape, tuple(record.key for record in self.claims))
 
     def short_of(self) -> Refusal:
         """The refusal of a node that has not what the Pod asks for."""

@@ -1,0 +1,227 @@
+"""How fast Bind schedules, beside native kube-scheduler: `python tests/bench/bind.py [compare|upstream]... > bind.json`.
+
+compare: 500 Pods × 1 device on 100 nodes × 8, at kube-scheduler's default client QPS and at 5000.
+large: 2,000 Pods × 1 device on 400 nodes × 8, at QPS 5000.
+upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes × 10 devices,
+2,500 Pods before and 2,500 measured; both at QPS 5000.
+
+The figures are JSON on stdout; what is being measured is said on stderr. Everything runs on the same machine: control
+plane, operator, schedulers, and the clients that load them. Not a test: nothing here passes or fails, but a cluster in
+which a device is allocated twice gives no figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from upstream.api import Object, wait_for
+from upstream.build import binary
+from upstream.controlplane import ControlPlane
+from upstream.installation import NAMESPACE, Installation, Replica
+from upstream.processes import free_port
+from upstream.scheduler import BindScheduler
+
+DRIVER = "gpu.example.com"
+PODS = "/api/v1/namespaces/bench/pods"
+CREATORS = 16
+"""Pods are created by so many clients at once."""
+
+USERS = {
+    "native": "system:kube-scheduler",
+    "bind": f"system:serviceaccount:{NAMESPACE}:drabridge",
+    "bind scheduler": f"system:serviceaccount:{NAMESPACE}:drabridge-scheduler",
+}
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def resource(number: int) -> str:
+    return f"example.com/gpu-{number}"
+
+
+@dataclass
+class Bench:
+    """A cluster, and the operator in it where Bind is measured."""
+
+    plane: ControlPlane
+    delivery: str
+    classes: int
+    replica: Replica | None = None
+    created: int = 0
+
+    async def create(self, count: int) -> None:
+        names = iter(range(self.created, self.created + count))
+        self.created += count
+
+        async def creator() -> None:
+            for number in names:
+                await self.plane.api.call("POST", PODS, self._pod(number))
+
+        await asyncio.gather(*(creator() for _ in range(CREATORS)))
+
+    def _pod(self, number: int) -> Object:
+        limits = {resource(number % self.classes): "1", "cpu": "1m"}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{number}"},
+            "spec": {"containers": [container]},
+        }
+
+    async def bound(self) -> int:
+        unbound = await self.plane.api.call("GET", PODS, query={"fieldSelector": "spec.nodeName=", "limit": "1"})
+        return self.created - len(unbound["items"]) - int(unbound["metadata"].get("remainingItemCount", 0))
+
+    async def measure(self, count: int) -> dict[str, Any]:
+        """Pods a second from the first create to the last binding."""
+        before = self._writes()
+        started = time.monotonic()
+        await self.create(count)
+        created = time.monotonic() - started
+        await wait_for(self.bound, "all Pods to be bound", until=lambda seen: seen >= self.created, deadline=600)
+        took = time.monotonic() - started
+        await self.check()
+        writes = self._writes() - before
+        return {
+            "pods": count,
+            "seconds": round(took, 2),
+            "created_after": round(created, 2),
+            "per_second": round(count / took, 1),
+            "writes_per_pod": round(sum(writes.values()) / count, 2),
+        }
+
+    def _writes(self) -> Counter[str]:
+        """Writes of who schedules, events aside."""
+        users = ["native"] if self.delivery == "native" else ["bind", "bind scheduler"]
+        return Counter(
+            f"{entry['verb']} {entry['objectRef']['resource']}"
+            for user in users
+            for entry in self.plane.audit_entries(USERS[user])
+            if entry["verb"] in ("create", "update", "patch", "delete")
+            and entry["objectRef"].get("namespace") == "bench"
+            and entry["objectRef"]["resource"] != "events"
+        )
+
+    async def check(self) -> None:
+        """Raise AssertionError if a device is allocated twice, or a Pod has none."""
+        claims = (await self.plane.api.call("GET", "/apis/resource.k8s.io/v1/namespaces/bench/resourceclaims"))["items"]
+        held = Counter(
+            (result["pool"], result["device"])
+            for claim in claims
+            for result in claim["status"]["allocation"]["devices"]["results"]
+        )
+        assert len(held) == self.created, f"{len(held)} devices for {self.created} Pods"
+        assert max(held.values()) == 1, "a device is allocated twice"
+
+    async def figures(self) -> dict[str, Any]:
+        """What the operator says of itself."""
+        if self.replica is None:
+            return {}
+        binds = {
+            outcome: int(await self.replica.metric("drabridge_extender_binds_total", outcome=outcome))
+            for outcome in ("bound", "conflict", "failed")
+        }
+        status = Path(f"/proc/{self.replica.process.pid}/status").read_text()
+        resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+        return {"binds": binds, "operator_mb": round(resident / 1024, 1)}
+
+
+@asynccontextmanager
+async def bench(delivery: str, *, qps: int | None, nodes: int, devices: int, classes: int = 1) -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(ControlPlane(binary(), qps=qps, audit=True))
+        for start in range(0, nodes, 20):
+            names = [f"node-{number}" for number in range(start, min(start + 20, nodes))]
+            await asyncio.gather(
+                *(plane.add_node(name, devices=devices, driver=DRIVER, kubelet_version="v1.37.0") for name in names)
+            )
+        for number in range(classes):
+            spec = {
+                "selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}],
+                "extendedResourceName": resource(number),
+            }
+            body = {"metadata": {"name": f"gpu-{number}"}, "spec": spec}
+            await plane.api.call("POST", "/apis/resource.k8s.io/v1/deviceclasses", body)
+        await plane.add_namespace("bench")
+        found = Bench(plane, delivery, classes)
+        if delivery == "bind":
+            found.replica = await _install(stack, plane, classes, qps)
+        yield found
+
+
+async def _install(stack: AsyncExitStack, plane: ControlPlane, classes: int, qps: int | None) -> Replica:
+    port = free_port()
+    options = (f"--extender-address=127.0.0.1:{port}",)
+    installation = await stack.enter_async_context(Installation(plane, options=options, overlay="bind"))
+    for number in range(classes):
+        spec = {
+            "resourceName": resource(number),
+            "delivery": "Bind",
+            "devices": [{"deviceClassName": f"gpu-{number}"}],
+        }
+        kind = {"apiVersion": "drabridge.io/v1alpha1", "kind": "ExtendedResourcePolicy"}
+        path = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
+        await plane.api.call("POST", path, {**kind, "metadata": {"name": f"gpu-{number}"}, "spec": spec})
+    scheduler = BindScheduler(plane, port, qps=qps)
+    await scheduler.start()
+    stack.callback(scheduler.stop)
+    await asyncio.sleep(3)  # the webhook's caches have the policies by then
+    return installation.replicas[0]
+
+
+async def compare() -> list[dict[str, Any]]:
+    return [
+        await _row(delivery, 500, qps=qps, nodes=100, devices=8)
+        for qps in (None, 5000)
+        for delivery in ("native", "bind")
+    ]
+
+
+async def large() -> list[dict[str, Any]]:
+    return [await _row(delivery, 2000, qps=5000, nodes=400, devices=8) for delivery in ("native", "bind")]
+
+
+async def _row(delivery: str, pods: int, *, qps: int | None, nodes: int, devices: int) -> dict[str, Any]:
+    say(f"{delivery}, {pods} Pods, {nodes} nodes x {devices}, QPS {qps or 'default'}")
+    async with bench(delivery, qps=qps, nodes=nodes, devices=devices) as one:
+        row = {"delivery": delivery, "qps": qps or "default", "nodes": nodes, "devices": devices}
+        row |= await one.measure(pods) | await one.figures()
+    say(json.dumps(row))
+    return row
+
+
+async def upstream() -> list[dict[str, Any]]:
+    rows = []
+    for delivery in ("native", "bind"):
+        say(f"{delivery}, 25 classes, 500 nodes x 10")
+        async with bench(delivery, qps=5000, nodes=500, devices=10, classes=25) as one:
+            before = await one.measure(2500)
+            measured = await one.measure(2500)
+            rows.append({"delivery": delivery, "before": before, "measured": measured} | await one.figures())
+        say(json.dumps(rows[-1]))
+    return rows
+
+
+PARTS = {"compare": compare, "large": large, "upstream": upstream}
+
+
+async def main() -> None:
+    print(json.dumps({part: await PARTS[part]() for part in sys.argv[1:] or PARTS}, indent=2))  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
