@@ -1,8 +1,8 @@
-"""How fast Bind schedules, beside native kube-scheduler: `python tests/bench/bind.py [compare|upstream]... > bind.json`.
+"""How fast Bind schedules, beside native kube-scheduler: `python tests/bench/bind.py [PART]... > bind.json`.
 
-compare: 500 Pods × 1 device on 100 nodes × 8, at kube-scheduler's default client QPS and at 5000.
-large: 2,000 Pods × 1 device on 400 nodes × 8, at QPS 5000.
-upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes × 10 devices,
+compare: 500 Pods x 1 device on 100 nodes x 8, at kube-scheduler's default client QPS and at 5000.
+large: 2,000 Pods x 1 device on 400 nodes x 8, at QPS 5000.
+upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes x 10 devices,
 2,500 Pods before and 2,500 measured; both at QPS 5000.
 
 The figures are JSON on stdout; what is being measured is said on stderr. Everything runs on the same machine: control
@@ -112,7 +112,7 @@ class Bench:
             for user in users
             for entry in self.plane.audit_entries(USERS[user])
             if entry["verb"] in ("create", "update", "patch", "delete")
-            and entry["objectRef"].get("namespace") == "bench"
+            and entry.get("objectRef", {}).get("namespace") == "bench"
             and entry["objectRef"]["resource"] != "events"
         )
 
@@ -135,9 +135,15 @@ class Bench:
             outcome: int(await self.replica.metric("drabridge_extender_binds_total", outcome=outcome))
             for outcome in ("bound", "conflict", "failed")
         }
-        status = Path(f"/proc/{self.replica.process.pid}/status").read_text()
-        resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-        return {"binds": binds, "operator_mb": round(resident / 1024, 1)}
+        return {"binds": binds, "operator_mb": resident(self.replica)}
+
+
+def resident(replica: Replica) -> float:
+    """Resident memory in MB."""
+    for line in Path(f"/proc/{replica.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return round(int(line.split()[1]) / 1024, 1)
+    raise AssertionError("no VmRSS")
 
 
 @asynccontextmanager

@@ -180,7 +180,7 @@ async def test_nothing_that_it_does_is_forbidden_and_a_bind_is_four_writes(
     writes = [
         (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource", ""))
         for each in entries
-        if each["objectRef"].get("namespace") == ns and each["verb"] not in ("get", "list", "watch")
+        if each.get("objectRef", {}).get("namespace") == ns and each["verb"] not in ("get", "list", "watch")
     ]
     assert [each for each in writes if each[1] != "events"] == [
         ("create", "resourceclaims", ""),
