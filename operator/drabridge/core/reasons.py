@@ -130,7 +130,7 @@ class Reason(StrEnum):
     """A claim that the Pod names has as many consumers as one may have (256)."""
 
     CLAIM_INVALID = "ClaimCannotBeAllocated"
-    """Nothing can be allocated: a claim, a DeviceClass or a ResourceSlice is broken. The detail says which and where."""
+    """Nothing can be allocated: a claim, a DeviceClass or a ResourceSlice is broken. The detail says which one."""
 
     SCHEDULING_GROUP = "SchedulingGroup"
     """The Pod is one of a group that is scheduled together, which an extender cannot do."""
@@ -140,6 +140,9 @@ class Reason(StrEnum):
 
     SEARCH_ENDED = "SearchEnded"
     """Whether the node has fitting devices was not found out within the search's budget."""
+
+    DEVICES_UNPREPARED = "DevicesBeingPrepared"
+    """The Pod has its devices, and their driver has to prepare them on the node first (binding conditions)."""
 
     BIND_FAILED = "BindFailed"
     """The Pod got its devices but not its node; the devices were given back, and it is scheduled again."""
@@ -203,6 +206,7 @@ CURES: Mapping[Reason, str] = {
     Reason.SCHEDULING_GROUP: "remove spec.schedulingGroup, or use another scheduler",
     Reason.NODE_UNKNOWN: "wait; the Pod goes on by itself",
     Reason.SEARCH_ENDED: "make the claim's constraints simpler",
+    Reason.DEVICES_UNPREPARED: "wait; the Pod goes on by itself",
     Reason.BIND_FAILED: "wait; it is tried again by itself",
     Reason.BIND_CONFLICT: "wait; it is tried again by itself",
     Reason.DEVICES_OVERLAP: "let one scheduler allocate the devices of a driver, and delete one of the two Pods",

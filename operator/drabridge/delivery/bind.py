@@ -18,7 +18,7 @@ import structlog
 
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.bind.asking import Asking
-from drabridge.core.bind.placement import Placement, Share, Special
+from drabridge.core.bind.placement import Placement, Share, Special, outstanding
 from drabridge.core.bind.podclaims import (
     ClaimRecord,
     Refusal,
@@ -34,15 +34,19 @@ from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLea
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Strategy
 from drabridge.core.reasons import Reason
-from drabridge.delivery.bindwrites import BindWrites, Undoing
+from drabridge.delivery.bindwrites import BindWrites, Undoing, Unprepared
 from drabridge.delivery.devices import Devices
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import BindStores, Caches
 from drabridge.kube.client import Client
+from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.resources import PODS
 
 SEEN_MAX = 20_000
 """Pods that a filter call has shown, kept for their bind call."""
+
+PREPARED_WITHIN = 600.0
+"""Seconds after which devices whose drivers have not prepared them are given back, as kube-scheduler does it."""
 
 YIELD_EVERY = 50
 """Nodes after which a filter lets others have a turn."""
@@ -81,6 +85,15 @@ class Filtered:
 
 
 @dataclass(frozen=True, slots=True)
+class _Hold:
+    """A Pod whose devices are being prepared (binding conditions), and since when."""
+
+    placement: Placement
+    undoing: Undoing
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Flight:
     node: str
     task: asyncio.Task[None]
@@ -90,8 +103,17 @@ class Bindings:
     """Answers the extender's three questions while this replica leads."""
 
     def __init__(
-        self, caches: Caches, stores: BindStores, devices: Devices, writes: BindWrites, client: Client, metrics: Metrics
+        self,
+        caches: Caches,
+        stores: BindStores,
+        devices: Devices,
+        writes: BindWrites,
+        client: Client,
+        metrics: Metrics,
+        *,
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self._caches = caches
         self._stores = stores
         self._devices = devices
@@ -101,6 +123,7 @@ class Bindings:
         self._seen: OrderedDict[str, SeenPod] = OrderedDict()
         self._flights: dict[str, _Flight] = {}
         self._stuck: dict[str, Undoing] = {}  # by Pod UID
+        self._holds: dict[str, _Hold] = {}  # by Pod UID
         self.refused: set[str] = set()
         """UIDs of the Pods that fitted nowhere when they were looked at last."""
 
@@ -118,8 +141,10 @@ class Bindings:
         seen = SeenPod.of(raw_pod)
         if seen.pod.uid in self._flights:
             raise Unavailable(f"{seen.pod.described} is being bound")
-        await self._clear(seen)
         self._remember(seen)
+        if (held := self._held(seen.pod, names)) is not None:
+            return held
+        await self._clear(seen)
         scene = self._scene(seen)
         if isinstance(scene, Refusal):
             answer = Filtered([], dict.fromkeys(names, scene.text))
@@ -235,6 +260,22 @@ class Bindings:
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
 
+    # --- while devices are being prepared
+
+    def _held(self, pod: PodView, names: Sequence[str]) -> Filtered | None:
+        """The answer while the Pod's devices are being prepared: their node. None if it is to be looked at anew."""
+        hold = self._holds.get(pod.uid)
+        if hold is None:
+            return None
+        records = [record for key in hold.undoing.claims if (record := self._stores.claims.get(key))]
+        _, failed = outstanding(records)
+        over = self._clock.monotonic() - hold.since > PREPARED_WITHIN
+        if failed or over or hold.placement.node not in names:
+            del self._holds[pod.uid]
+            return None
+        text = Refusal(Reason.DEVICES_UNPREPARED, f"its devices are being prepared on {hold.placement.node}").text
+        return Filtered([hold.placement.node], {name: text for name in names if name != hold.placement.node})
+
     # --- what earlier tries left
 
     async def _clear(self, seen: SeenPod) -> None:
@@ -269,6 +310,10 @@ class Bindings:
         """
         for undoing in [*self._stuck.values()]:
             await self._undo_quietly(undoing)
+        for uid, hold in [*self._holds.items()]:
+            if self._clock.monotonic() - hold.since > PREPARED_WITHIN and uid not in self._flights:
+                del self._holds[uid]
+                await self._undo_quietly(hold.undoing)
         if not first:
             return
         fields = f"spec.schedulerName={self._caches.bind_scheduler},spec.nodeName="
@@ -306,11 +351,10 @@ class Bindings:
             return  # it was done before, and the answer was lost
         if seen.pod.node_name:
             raise Conflict(f"{seen.pod.described} is bound to {seen.pod.node_name}")
-        if uid in self._stuck:
-            raise Unavailable(f"{seen.pod.described}: an earlier try has not been taken back yet")
-        placement = self._place(seen, node)
-        if isinstance(placement, Refusal):
-            raise Conflict(f"{node}: {Reason.BIND_CONFLICT}: {placement.text}")
+        hold = self._holds.get(uid)
+        placement = self._placed(seen, node) if hold is None else hold.placement
+        if placement.node != node:
+            raise Conflict(f"{seen.pod.described}: its devices are being prepared on {placement.node}")
         pod = seen.pod
         allocations = {share.claim.key: share.allocation for share in placement.shares if share.allocation is not None}
         if placement.special:
@@ -319,14 +363,32 @@ class Bindings:
         claims = (*(share.claim.key for share in placement.shares), *allocations)
         undoing = Undoing(pod, tuple(dict.fromkeys(claims)), f"binding to {node} failed")
         try:
-            await self._writes.write(pod, placement)
+            if hold is None:
+                await self._writes.write(pod, placement)
+            else:
+                await self._writes.resume(pod, placement, undoing.claims)
         except NotLeader:
             raise  # the next leader takes back what is there
+        except Unprepared:
+            self._holds[uid] = hold or _Hold(placement, undoing, self._clock.monotonic())
+            self._devices.forget(undoing.claims)  # they are written
+            raise
         except DrabridgeError as error:
+            self._holds.pop(uid, None)
             await self._give_back(undoing, node, error)
+        self._holds.pop(uid, None)
         self._devices.forget(undoing.claims)
         self._seen.pop(uid, None)
         _log.info("bound", pod=pod.key, node=node, claims=len(undoing.claims))
+
+    def _placed(self, seen: SeenPod, node: str) -> Placement:
+        """Choose the devices. Nothing is awaited between this and `assume`, so that no two binds choose the same."""
+        if seen.pod.uid in self._stuck:
+            raise Unavailable(f"{seen.pod.described}: an earlier try has not been taken back yet")
+        placement = self._place(seen, node)
+        if isinstance(placement, Refusal):
+            raise Conflict(f"{node}: {Reason.BIND_CONFLICT}: {placement.text}")
+        return placement
 
     async def _give_back(self, undoing: Undoing, node: str, error: DrabridgeError) -> None:
         """Take everything back and raise what went wrong; or return, if the Pod is bound to the node after all."""
@@ -348,7 +410,6 @@ class Bindings:
         return SeenPod.of(raw)
 
     def _place(self, seen: SeenPod, name: str) -> Placement | Refusal:
-        """Choose the devices. Nothing is awaited between this and `assume`, so that no two binds choose the same."""
         scene = self._scene(seen)
         if isinstance(scene, Refusal):
             return scene

@@ -8,7 +8,8 @@ from typing import Any
 
 import structlog
 
-from drabridge.core.errors import DrabridgeError
+from drabridge.core.bind.taints import TaintRule
+from drabridge.core.errors import DrabridgeError, Missing
 from drabridge.core.reasons import Reason, with_cure
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.bindwrites import BindWrites
@@ -18,7 +19,7 @@ from drabridge.kube.caches import BindStores, Caches, Change, Store
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.recorder import ObjectRef, Recorder
-from drabridge.kube.resources import DEVICE_CLASSES, PODS
+from drabridge.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS
 
 LEADER_LABEL = "drabridge.io/leader"
 """On the Lease holder's own Pod: the extender's Service selects it, so that kube-scheduler reaches nobody else."""
@@ -98,6 +99,7 @@ class BindTerm:
                     await self._caches.relist(self._client, store)
                 self._current = True
                 self._devices.rebuild()
+                await self._look_at_rules()
                 await self.bindings.sweep(first=True)
             except DrabridgeError as error:
                 _log.warning("cannot begin to bind Pods", error=str(error))
@@ -113,8 +115,24 @@ class BindTerm:
                 await self.bindings.sweep(first=False)
             except DrabridgeError as error:
                 _log.warning("what was left is not taken back yet", error=str(error))
+            try:
+                await self._look_at_rules()
+            except DrabridgeError as error:
+                _log.warning("cannot look at DeviceTaintRules", error=str(error))
             self._tell_overlaps()
             await self._wake()
+
+    async def _look_at_rules(self) -> None:
+        """There are few of them, and before 1.37 most API servers do not serve them: asked for, not watched."""
+        rules = []
+        try:
+            async for page in self._client.list_pages(DEVICE_TAINT_RULES):
+                rules += [TaintRule.of(raw) for raw in page["items"]]
+        except Missing:
+            return
+        if self._devices.taint(tuple(rules)):
+            self._may_fit = True
+            _log.info("DeviceTaintRules", rules=len(rules))
 
     async def _wake(self) -> None:
         """Have kube-scheduler try the Pods again that fitted nowhere.

@@ -8,7 +8,7 @@ taken back, from what the API server shows and not from memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,7 @@ from drabridge.core.bind.placement import (
     pod_status,
     released_status,
     reserved_status,
+    results_of,
     unfinalized,
 )
 from drabridge.core.bind.podclaims import CONSUMERS_MAX, ClaimRecord, special_name
@@ -42,10 +43,14 @@ PAUSES: Final = (0.05, 0.2, 0.8)
 PAUSE_MAX: Final = 2.0
 CONFLICTS_MAX: Final = 8
 CONDITIONS_WITHIN: Final = 15.0
-"""Seconds for which a bind waits for the binding conditions of its devices. kube-scheduler waits no longer for us."""
+"""Seconds for which a bind call waits for binding conditions; kube-scheduler waits 20 s for its answer."""
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
+
+
+class Unprepared(Unavailable):
+    """The devices are allocated and reserved, and their drivers have not prepared them yet: nothing is taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,26 @@ class BindWrites:
     async def write(self, pod: PodView, placement: Placement) -> None:
         """Do all writes in their order. Raises DrabridgeError; what was written is then to be taken back."""
         records = [await self._repeated(self._reserve, pod, share) for share in placement.shares]
-        version = pod.resource_version if records else None
         if placement.special:
             records.append(await self._make(pod, placement.special))
+        await self._finish(pod, placement, records)
+
+    async def resume(self, pod: PodView, placement: Placement, keys: Sequence[str]) -> None:
+        """Go on where `write` ended with Unprepared. Raises Conflict if somebody has released a claim meanwhile.
+
+        What was allocated then is not written again: nobody counts it as in use any more once it was released.
+        """
+        await self._finish(pod, placement, [await self._repeated(self._still, pod, key) for key in keys])
+
+    async def _still(self, pod: PodView, key: str) -> ClaimRecord:
+        record = await self._read(key)
+        if record.allocation is None or not record.is_reserved_for(pod.uid) or record.deleting:
+            raise Conflict(f"ResourceClaim {key} was released meanwhile")
+        return record
+
+    async def _finish(self, pod: PodView, placement: Placement, records: list[ClaimRecord]) -> None:
         await self._await_conditions(records)
+        version = pod.resource_version if records else None
         if placement.special:
             version = await self._tell_pod(pod, placement.special, placement.node)
         await self._bind(pod, placement.node, version)
@@ -110,7 +131,7 @@ class BindWrites:
         """Write allocation and consumer. Others may reserve a shared claim meanwhile; allocate it they must not."""
         record = record or self._known(key)
         for _ in range(CONFLICTS_MAX):
-            if record.is_reserved_for(pod.uid) and allocation in (None, record.allocation):
+            if record.is_reserved_for(pod.uid) and (allocation is None or _is_same(allocation, record.allocation)):
                 return record
             if record.deleting or len(record.reserved) >= CONSUMERS_MAX:
                 raise Conflict(f"ResourceClaim {key} is being deleted, or has {CONSUMERS_MAX} consumers")
@@ -134,7 +155,7 @@ class BindWrites:
             if not missing:
                 return
             if self._clock.monotonic() >= deadline:
-                raise Unavailable(f"devices were not prepared in {CONDITIONS_WITHIN:g} s: {', '.join(missing)}")
+                raise Unprepared(f"devices are being prepared: {', '.join(missing)}")
             await self._pause(0.2)
             records = [self._known(record.key) for record in records]
 
@@ -258,6 +279,11 @@ class BindWrites:
 
     def _now(self) -> str:
         return self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_same(wanted: Any, found: Any) -> bool:
+    """Whether two allocations give the same devices; the API server may write the rest of one in its own way."""
+    return found is not None and results_of(found) == results_of(wanted)
 
 
 def _check_waiting(raw: Any, pod: PodView) -> None:

@@ -18,6 +18,7 @@ from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, Holding, holdings
 from drabridge.core.bind.devices import SliceRecord
 from drabridge.core.bind.nodes import BindNode
+from drabridge.core.bind.taints import TaintRule, tainted
 from drabridge.core.errors import InvalidInput
 from drabridge.delivery.verdicts import Verdicts
 from drabridge.kube.caches import BindStores, Change, Store
@@ -32,6 +33,7 @@ class Devices:
         self._stores = stores
         self._new_share = new_share
         self._snapshot = Snapshot.of((), ())
+        self._rules: tuple[TaintRule, ...] = ()
         self._state = AllocatedState()
         self._assumed: dict[str, Mapping[str, Any]] = {}
         self._held: dict[str, Mapping[str, Any]] = {}  # claim -> the allocation that the state has of it
@@ -42,7 +44,8 @@ class Devices:
     def rebuild(self) -> None:
         """Begin anew from the stores."""
         self._snapshot = Snapshot.of(
-            (each.raw for each in self._stores.slices), (each.raw for each in self._stores.classes)
+            (tainted(each.raw, self._rules) for each in self._stores.slices),
+            (each.raw for each in self._stores.classes),
         )
         self._state = AllocatedState()
         self._held.clear()
@@ -71,12 +74,24 @@ class Devices:
         self._snapshot = (
             self._snapshot.without_slice(change.key)
             if change.after is None
-            else self._snapshot.with_slice(change.after.raw)
+            else self._snapshot.with_slice(tainted(change.after.raw, self._rules))
         )
         for record in (change.before, change.after):
             if record is not None:
                 self._touch_pool(record.pool)
                 self._touch(record.node)
+
+    def taint(self, rules: tuple[TaintRule, ...]) -> bool:
+        """Go by these DeviceTaintRules; whether they are others than before."""
+        if rules == self._rules:
+            return False
+        former, self._rules = self._rules, rules
+        for record in self._stores.slices:
+            now = tainted(record.raw, rules)
+            if now != tainted(record.raw, former):
+                self._snapshot = self._snapshot.with_slice(now)
+                self._touch(record.node)
+        return True
 
     def assume(self, allocations: Mapping[str, Mapping[str, Any]]) -> None:
         """Count these allocations, claim -> AllocationResult, whatever the stores show."""

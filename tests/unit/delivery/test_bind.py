@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bind_world import Fault, Object, World
-from builders import GPU, GPU_CLASS, PodBuilder, pod
+from builders import GPU, GPU_CLASS, IMPLICIT_GPU, PodBuilder, pod
 from drabridge.core.bind.podclaims import special_name
-from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader
+from drabridge.core.bind.taints import TaintRule
+from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
+from drabridge.core.policy import Strategy
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.bindwrites import BindWrites
 from drabridge.delivery.devices import Devices
@@ -38,6 +40,7 @@ class Rig:
         self.stores = self.caches.bind
         self.world = World(self.stores)
         self.metrics = metrics or Metrics()
+        self.now = 0.0
         device_class = {**GPU_CLASS, "spec": {**GPU_CLASS["spec"], "selectors": []}}
         self.world.add("DeviceClass", device_class)
         self.caches.classes.seen(device_class)
@@ -50,10 +53,16 @@ class Rig:
         """A new leader, who knows what the API server shows and nothing else."""
         numbers = iter(range(10**6))
         self.devices = Devices(self.stores, lambda: f"share-{next(numbers)}")
-        clock = Clock(pause=_no_pause)
+        clock = Clock(pause=self._pause, monotonic=lambda: self.now)
         client: Any = self.world
         self.bindings = Bindings(
-            self.caches, self.stores, self.devices, BindWrites(self.stores, client, clock=clock), client, self.metrics
+            self.caches,
+            self.stores,
+            self.devices,
+            BindWrites(self.stores, client, clock=clock),
+            client,
+            self.metrics,
+            clock=clock,
         )
         self.devices.rebuild()
         self.world.changed = self.devices.changed
@@ -101,6 +110,10 @@ class Rig:
         except DrabridgeError:
             pass
 
+    async def _pause(self, _: object, seconds: float | None) -> None:
+        self.now += seconds or 0.0
+        await asyncio.sleep(0)
+
     def check(self) -> None:
         """What must hold at the end, by what the API server shows alone."""
         claims = {raw["metadata"]["name"]: raw for raw in self.world.claims()}
@@ -129,10 +142,6 @@ class Rig:
             assert {each["uid"] for each in raw["metadata"].get("ownerReferences", ())} <= owners
         if not self.bindings._flights:
             assert not self.devices._assumed, "what was decided is still counted besides what is there"
-
-
-async def _no_pause(*_: Any) -> None:
-    return None
 
 
 METRICS = Metrics()
@@ -395,4 +404,248 @@ async def test_any_faults_in_any_order(faults: dict[int, Fault], pods: int, late
     rig.world.deliver()
     await rig.settle()
     assert all(bound(raw) for raw in rig.world.pods()), rig.world.writes
+    rig.check()
+
+
+# --- binding conditions
+
+
+def rig_with_binding_conditions() -> Rig:
+    rig = Rig(nodes=2, devices=0, metrics=METRICS)
+    node = rig.world.objects["Node", "node-1"]
+    raw = kubelet.resource_slice(node, driver="gpu.example.com", pool="node-1", devices=1)
+    raw["spec"]["devices"][0] |= {
+        "bindsToNode": True,
+        "bindingConditions": ["example.com/attached"],
+        "bindingFailureConditions": ["example.com/broken"],
+    }
+    rig.world.add("ResourceSlice", raw)
+    return rig
+
+
+def say(rig: Rig, condition: str) -> None:
+    """Have the driver say something of the device."""
+    (claim,) = rig.world.claims()
+    result = claim["status"]["allocation"]["devices"]["results"][0]
+    place = {name: result[name] for name in ("driver", "pool", "device")}
+    claim["status"]["devices"] = [{**place, "conditions": [{"type": condition, "status": "True"}]}]
+    rig.world._stored("ResourceClaim", f"default/{claim['metadata']['name']}")
+
+
+async def test_a_pod_waits_on_its_node_while_its_devices_are_prepared() -> None:
+    rig = rig_with_binding_conditions()
+    made = rig.add_pod(pod().app(gpu=1))
+    with pytest.raises(Unavailable, match=r"node-1/gpu-0: example\.com/attached"):
+        await rig.schedule(made)
+    assert len(rig.world.claims()) == 1
+    found = await rig.bindings.filter(made, rig.names)
+    assert found.nodes == ["node-1"]
+    assert found.failed["node-0"].startswith("DevicesBeingPrepared")
+    say(rig, "example.com/attached")
+    assert await rig.schedule(made) == ""
+    assert bound(rig.world.pods()[0]) == "node-1"
+    assert rig.world.writes.count("create ResourceClaim") == 1
+    rig.check()
+
+
+async def test_devices_that_cannot_be_prepared_are_given_back_and_chosen_anew() -> None:
+    rig = rig_with_binding_conditions()
+    made = rig.add_pod(pod().app(gpu=1))
+    with pytest.raises(Unavailable):
+        await rig.schedule(made)
+    say(rig, "example.com/broken")
+    with pytest.raises(Unavailable, match=r"example\.com/attached"):
+        await rig.schedule(made)
+    assert rig.world.writes.count("create ResourceClaim") == 2
+    assert rig.world.writes.count("delete ResourceClaim") == 1
+    rig.now += 601
+    await rig.bindings.sweep(first=False)
+    assert not rig.world.claims()
+    rig.check()
+
+
+async def test_a_claim_that_was_released_while_its_devices_were_prepared_is_not_taken_for_granted() -> None:
+    rig = rig_with_binding_conditions()
+    made = rig.add_pod(pod().app(gpu=1))
+    with pytest.raises(Unavailable):
+        await rig.schedule(made)
+    claim = rig.world.claims()[0]
+    del claim["status"]
+    rig.world._stored("ResourceClaim", f"default/{claim['metadata']['name']}")
+    with pytest.raises(Conflict, match="was released meanwhile"):
+        await rig.bindings.bind("default", "web", made["metadata"]["uid"], "node-1")
+    assert not rig.world.claims()
+    rig.check()
+
+
+# --- the Pod's other claims
+
+
+def claim(name: str, *, count: int = 1, owner: str = "", **status: Any) -> Object:
+    metadata: Object = {"namespace": "default", "name": name}
+    if owner:
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": owner, "controller": True}
+        metadata["ownerReferences"] = [reference]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    return {"metadata": metadata, "spec": spec} | ({"status": status} if status else {})
+
+
+async def test_named_and_extended_claims_are_allocated_together_or_not_at_all(rig: Rig) -> None:
+    rig.world.add("ResourceClaim", claim("mine", count=2))
+    made = rig.add_pod(pod().app(gpu=1).claim("a", claim="mine"))
+    assert await rig.schedule(made) == f"NotEnoughDevices: {GPU}: 1, ResourceClaim mine"
+    rig.add_node("node-2", 3)
+    rig.names.append("node-2")
+    assert await rig.schedule(made) == ""
+    assert bound(rig.world.pods()[0]) == "node-2"
+    rig.check()
+
+
+async def test_an_allocated_claim_is_shared_on_its_node_and_released_by_its_last_consumer(rig: Rig) -> None:
+    rig.world.add("ResourceClaim", claim("shared"))
+    made = [rig.add_pod(pod(f"pod-{number}").app(gpu=1).claim("a", claim="shared")) for number in range(2)]
+    assert await rig.schedule(made[0]) == ""
+    found = await rig.bindings.filter(made[1], rig.names)
+    assert found.nodes == []
+    assert found.failed == {
+        "node-0": f"NotEnoughDevices: {GPU}: 1",
+        "node-1": "ClaimAllocatedElsewhere: ResourceClaim default/shared",
+    }
+
+
+@pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.LOST, Fault.CONFLICT, Fault.LATE], ids=lambda one: one.name)
+@pytest.mark.parametrize("write", range(6))
+async def test_a_shared_claim_under_faults(write: int, fault: Fault) -> None:
+    rig = Rig(nodes=2, devices=4, metrics=METRICS)
+    rig.world.add("ResourceClaim", claim("shared"))
+    rig.world.faults = dict.fromkeys(range(write, write + 5), fault)
+    for number in range(2):
+        rig.add_pod(pod(f"pod-{number}").app(gpu=1).claim("a", claim="shared"))
+    await rig.settle()
+    rig.world.deliver()
+    await rig.settle()
+    shared = next(each for each in rig.world.claims() if each["metadata"]["name"] == "shared")
+    assert len({bound(each) for each in rig.world.pods()}) == 1
+    assert {each["uid"] for each in shared["status"]["reservedFor"]} == {
+        each["metadata"]["uid"] for each in rig.world.pods()
+    }
+    rig.check()
+
+
+async def test_a_claim_with_all_its_consumers_takes_no_more(rig: Rig) -> None:
+    consumers = [{"resource": "pods", "name": f"p{number}", "uid": f"u{number}"} for number in range(256)]
+    full = claim("full", allocation={"devices": {"results": []}}, reservedFor=consumers)
+    full["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    rig.world.add("ResourceClaim", full)
+    made = rig.add_pod(pod().app(cpu="1").claim("a", claim="full"))
+    assert await rig.schedule(made) == "ClaimHasAllConsumers: ResourceClaim default/full has 256 consumers already"
+    del full["status"]["reservedFor"][7]
+    rig.world._stored("ResourceClaim", "default/full")
+    assert await rig.schedule(made) == ""
+
+
+CLAIMS_AWAITED = {
+    "a claim that does not exist": (pod().app(gpu=1).claim("a", claim="absent"), "ClaimAwaited"),
+    "a claim of a template that is not made yet": (pod().app(gpu=1).claim("a", template="t"), "ClaimAwaited"),
+    "a claim that was made for another Pod": (
+        pod()
+        .app(gpu=1)
+        .claim("a", template="t")
+        .with_status(resourceClaimStatuses=[{"name": "a", "resourceClaimName": "foreign"}]),
+        "ClaimOfAnotherOwner",
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "reason"), CLAIMS_AWAITED.values(), ids=CLAIMS_AWAITED)
+async def test_a_pod_waits_for(rig: Rig, builder: PodBuilder, reason: str) -> None:
+    rig.world.add("ResourceClaim", claim("foreign", owner="somebody"))
+    assert (await rig.schedule(rig.add_pod(builder))).startswith(f"{reason}: ")
+    assert rig.world.writes == []
+
+
+# --- devices
+
+
+async def test_a_taint_rule_keeps_pods_off_the_devices_it_selects(rig: Rig) -> None:
+    taint = {"key": "example.com/sick", "effect": "NoSchedule"}
+    body = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {"pool": "node-0"}, "taint": taint}}
+    made = rig.add_pod(pod().app(gpu=1))
+    assert (await rig.bindings.filter(made, rig.names)).nodes == ["node-0", "node-1"]
+    assert rig.devices.taint((TaintRule.of(body),))
+    assert (await rig.bindings.filter(made, rig.names)).nodes == ["node-1"]
+    assert not rig.devices.taint((TaintRule.of(body),))
+    assert rig.devices.taint(())
+    assert (await rig.bindings.filter(made, rig.names)).nodes == ["node-0", "node-1"]
+
+
+async def test_two_claims_with_one_device_are_seen_and_the_device_is_free_when_both_are_gone(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=2))
+    assert not await rig.schedule(made)
+    ours = rig.world.claims()[0]
+    stolen = claim("stolen", **{**ours["status"], "reservedFor": []})
+    stolen["metadata"]["finalizers"] = ["example.com/x"]
+    rig.world.add("ResourceClaim", stolen)
+    assert rig.devices.overlaps == {"default/stolen": "gpu.example.com/node-0/gpu-0, gpu.example.com/node-0/gpu-1"}
+    name = ours["metadata"]["name"]
+    assert rig.devices.holders("default/stolen") == {f"default/{name}"}
+    del rig.world.objects["ResourceClaim", f"default/{name}"]
+    rig.world._watched("ResourceClaim", ours, deleted=True)
+    assert rig.devices.overlaps == {}
+    second = rig.add_pod(pod("second").app(gpu=1))
+    assert (await rig.bindings.filter(second, rig.names)).nodes == ["node-1"]
+    del stolen["status"]
+    rig.world._stored("ResourceClaim", "default/stolen")
+    assert (await rig.bindings.filter(second, rig.names)).nodes == ["node-0", "node-1"]
+
+
+async def test_scores_follow_the_strategy(rig: Rig) -> None:
+    made = rig.add_pod(pod().app(gpu=1))
+    assert not await rig.schedule(made)
+    for strategy, scores in (
+        (Strategy.FIRST_FIT, {"node-0": 0, "node-1": 0}),
+        (Strategy.PACK, {"node-0": 5, "node-1": 0}),
+        (Strategy.SPREAD, {"node-0": 5, "node-1": 10}),
+    ):
+        spec = {"resourceName": GPU, "devices": [{"deviceClassName": "gpu"}], "strategy": strategy.value}
+        metadata = {"name": "gpu", "resourceVersion": str(next(rig.world._versions))}
+        rig.caches.policies.seen({"metadata": metadata, "spec": spec})
+        assert await rig.bindings.prioritize(made, rig.names) == scores
+
+
+REFUSED_BY_POLICY = {
+    "a policy that is off": ({"delivery": "Off"}, "PolicyOff"),
+    "a policy for other Pods": ({"podSelector": {"matchLabels": {"team": "a"}}}, "NotSelected"),
+}
+
+
+@pytest.mark.parametrize(("spec", "reason"), REFUSED_BY_POLICY.values(), ids=REFUSED_BY_POLICY)
+async def test_a_pod_is_not_let_run_without_its_devices_under(rig: Rig, spec: Object, reason: str) -> None:
+    body = {"resourceName": GPU, "devices": [{"deviceClassName": "gpu"}], **spec}
+    metadata = {"name": "gpu", "resourceVersion": str(next(rig.world._versions))}
+    rig.caches.policies.seen({"metadata": metadata, "spec": body})
+    assert (await rig.schedule(rig.add_pod(pod().app(gpu=1)))).startswith(reason)
+
+
+ODD_QUANTITIES = {
+    "a fraction by implicit name": (pod().app(**{IMPLICIT_GPU: "1500m"}), "QuantityNotWhole"),
+    "more than a claim holds": (pod().app(gpu=33), "TooManyDevices"),
+}
+
+
+@pytest.mark.parametrize(("builder", "reason"), ODD_QUANTITIES.values(), ids=ODD_QUANTITIES)
+async def test_refused_for(rig: Rig, builder: PodBuilder, reason: str) -> None:
+    assert (await rig.schedule(rig.add_pod(builder))).startswith(reason)
+
+
+async def test_names_of_one_pod_are_split_between_device_plugin_and_dra(rig: Rig) -> None:
+    rig.add_node("mixed", 2, allocatable={IMPLICIT_GPU: "4"})
+    made = rig.add_pod(pod().app(**{GPU: 1, IMPLICIT_GPU: 3}))
+    assert (await rig.bindings.filter(made, [*rig.names, "mixed"])).nodes == ["mixed"]
+    await rig.bindings.bind("default", "web", made["metadata"]["uid"], "mixed")
+    (found,) = rig.world.claims()
+    assert [each["exactly"]["count"] for each in found["spec"]["devices"]["requests"]] == [1]
+    (shown,) = rig.world.pods()[0]["status"]["extendedResourceClaimStatus"]["requestMappings"]
+    assert shown["resourceName"] == GPU
     rig.check()
