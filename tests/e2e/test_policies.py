@@ -151,7 +151,7 @@ async def test_the_devices_of_the_class_are_counted_as_slices_and_selectors_chan
     await total(8)
     path = f"{CLASSES}/{gpu.device_class}"
     selectors = (await ours.api.call("GET", path))["spec"]["selectors"]
-    none = {"cel": {"expression": "device.allowMultipleAllocations"}}
+    none = {"cel": {"expression": "device.driver == ''"}}
     await ours.api.call("PATCH", path, {"spec": {"selectors": [*selectors, none]}}, MERGE_PATCH)
     await total(0)
     await ours.api.call("PATCH", path, {"spec": {"selectors": selectors}}, MERGE_PATCH)
@@ -181,8 +181,8 @@ async def test_pods_claims_and_devices_are_counted_up_and_down(ours: Site, ns: s
 
     columns = await ours.cluster.kubectl("get", "erp", gpu.policy, "-o", "wide")
     header, row = (line.split() for line in columns.out.splitlines())
-    assert header == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "REASON", "PODS", "DEVICES", "AGE"]
-    assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7"]
+    assert header == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "REASON", "PODS", "DEVICES", "TOTAL", "AGE"]
+    assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7", "8"]
 
     await ours.bound_back(first)
     await wait_for(lambda: ours.pod(first), "it to run", until=lambda seen: seen["status"]["phase"] == "Running")

@@ -236,8 +236,8 @@ async def test_kubectl_lists_what_matters(
     stored = await plane.api.call("PATCH", f"{POLICIES}/{name}/status", {"status": status}, content_type=MERGE_PATCH)
     assert stored["status"] == status
     listed = (await plane.kubectl("get", "erp", name)).out.splitlines()
-    assert listed[0].split() == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "PODS", "DEVICES", "AGE"]
-    assert listed[1].split()[:-1] == [name, "example.com/gpu", "gpu.example.com", "Rewrite", "False", "12", "24"]
+    assert listed[0].split() == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "PODS", "DEVICES", "TOTAL", "AGE"]
+    assert listed[1].split()[:-1] == [name, "example.com/gpu", "gpu.example.com", "Rewrite", "False", "12", "24", "64"]
     wide = (await plane.kubectl("get", "erp", name, "-o", "wide")).out
     assert "REASON" in wide
     assert "DeviceClassMissing" in wide

@@ -269,6 +269,7 @@ ALLOWED: dict[str, Ask] = {
     "list claims": Ask("GET", "/apis/resource.k8s.io/v1/resourceclaims"),
     "create a claim that a Pod controls": Ask("POST", CLAIMS, claim()),
     "list classes": Ask("GET", CLASSES),
+    "list slices": Ask("GET", "/apis/resource.k8s.io/v1/resourceslices"),
     "probe the gate": ssa(f"{CLASSES}/drabridge-gate-probe", device_class("drabridge-gate-probe"), **DRY),
     "list nodes": Ask("GET", "/api/v1/nodes"),
     "list namespaces": Ask("GET", "/api/v1/namespaces"),
@@ -323,7 +324,7 @@ ALLOWED: dict[str, Ask] = {
 }
 
 FORBIDDEN: dict[str, Ask] = {
-    "list slices": Ask("GET", "/apis/resource.k8s.io/v1/resourceslices"),
+    "take a slice away": Ask("DELETE", "/apis/resource.k8s.io/v1/resourceslices/any"),
     "change a Pod": Ask("PATCH", "/api/v1/namespaces/{namespace}/pods/main", NOTHING, MERGE_PATCH),
     "delete a Pod": Ask("DELETE", "/api/v1/namespaces/{namespace}/pods/main"),
     "create a Pod": Ask("POST", "/api/v1/namespaces/{namespace}/pods", bare_pod("other")),
