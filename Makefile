@@ -13,7 +13,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak bench lint verify generate e2e format lock clean
+.PHONY: help setup demo test soak bench fuzz-allocator lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -39,6 +39,9 @@ soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figu
 
 bench: $(INSTALLED) ## Measure throughput, the webhook's latency and memory; JSON on stdout (takes minutes and all CPUs)
 	@$(BIN)/python tests/bench/rewrite.py
+
+fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's; JSON on stdout (SEED=, CASES=)
+	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }

@@ -124,21 +124,14 @@ def mig(cards: int, placements: Mapping[str, int] | None = None) -> list[Json]:
     for card in range(cards):
         for profile, many in counts.items():
             compute, memory = PROFILES[profile]
-            for i in range(many):
-                devices.append(
-                    {
-                        **device(f"gpu-{card}-{profile}-{i}", profile=profile, card=card),
-                        "consumesCounters": [
-                            {
-                                "counterSet": f"card-{card}",
-                                "counters": {
-                                    "compute": {"value": str(compute)},
-                                    "memory": {"value": f"{5 * memory}Gi"},
-                                },
-                            }
-                        ],
-                    }
-                )
+            counters = {"compute": {"value": str(compute)}, "memory": {"value": f"{5 * memory}Gi"}}
+            devices.extend(
+                {
+                    **device(f"gpu-{card}-{profile}-{i}", profile=profile, card=card),
+                    "consumesCounters": [{"counterSet": f"card-{card}", "counters": counters}],
+                }
+                for i in range(many)
+            )
     sets = [
         {"name": f"card-{card}", "counters": {"compute": {"value": "7"}, "memory": {"value": "40Gi"}}}
         for card in range(cards)

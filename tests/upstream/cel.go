@@ -90,8 +90,19 @@ func newCELBenchCommand() *cobra.Command {
 	}
 }
 
-// answerLines flushes whenever no further line is waiting, so that one can talk to it line by line, too.
+// answerLines answers a question a line.
 func answerLines[Q, A any](command *cobra.Command, answer func(Q) A) error {
+	return answerRawLines(command, func(line []byte) (any, error) {
+		var question Q
+		if err := json.Unmarshal(line, &question); err != nil {
+			return nil, err
+		}
+		return answer(question), nil
+	})
+}
+
+// answerRawLines flushes whenever no further line is waiting, so that one can talk to it line by line, too.
+func answerRawLines(command *cobra.Command, answer func(line []byte) (any, error)) error {
 	in := bufio.NewReaderSize(command.InOrStdin(), 1<<20)
 	out := bufio.NewWriterSize(command.OutOrStdout(), 1<<20)
 	encoder := json.NewEncoder(out)
@@ -102,11 +113,11 @@ func answerLines[Q, A any](command *cobra.Command, answer func(Q) A) error {
 			return err
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
-			var question Q
-			if err := json.Unmarshal(line, &question); err != nil {
+			answered, err := answer(line)
+			if err != nil {
 				return errors.Join(fmt.Errorf("line %d: %w", number, err), out.Flush())
 			}
-			if err := encoder.Encode(answer(question)); err != nil {
+			if err := encoder.Encode(answered); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,8 @@
 // Command controlplane is a whole Kubernetes control plane in one program: every verb is the
 // component of that name, built from Kubernetes' own packages. The tests and the demo run it, so
 // that nothing in this repository has to imitate an API server or a scheduler. The verbs cel-oracle
-// and cel-bench are upstream's device selectors, to hold ours against.
+// and cel-bench are upstream's device selectors, allocator-oracle and allocator-bench its allocator,
+// to hold ours against.
 package main
 
 import (
@@ -23,6 +24,8 @@ import (
 )
 
 var components = map[string]func() *cobra.Command{
+	"allocator-bench":         newAllocatorBenchCommand,
+	"allocator-oracle":        newAllocatorOracleCommand,
 	"cel-bench":               newCELBenchCommand,
 	"cel-oracle":              newCELOracleCommand,
 	"etcd":                    newEtcdCommand,

@@ -108,7 +108,8 @@ class Quantity:
     @property
     def nano(self) -> int:
         """The value in thousand-millionths, which is always whole. Large for large exponents: check them first."""
-        return self.mantissa * 10 ** (self.exponent - _NANO)
+        value: int = self.mantissa * 10 ** (self.exponent - _NANO)  # never negative: of at least nano precision
+        return value
 
     @property
     def is_whole(self) -> bool:

@@ -1,7 +1,8 @@
 """Capacities of devices, their request policies, and what a request consumes of them (consumable capacity).
 
-All arithmetic is exact: amounts are integers of thousand-millionths, which every quantity is a whole number of. Only the
-step of a range is counted in whole units or thousandths, as upstream does it in int64, with errors where that overflows.
+All arithmetic is exact: amounts are integers of thousand-millionths, which every quantity is a whole number of. Only
+the step of a range is counted in whole units or thousandths, as upstream does it in int64, with errors where that
+overflows.
 """
 
 from __future__ import annotations

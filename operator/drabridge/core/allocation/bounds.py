@@ -255,7 +255,50 @@ class Bounds:
             return True
         if techniques.distinct_bound and not self._roles.ordered and self._collides(entries):
             return True
+        if techniques.match_bound and not self._roles.ordered and len(entries) > 1 and self._crowds(entries):
+            return True
         return techniques.flow_bound and self._overflows(entries)
+
+    def _crowds(self, entries: list[Entry]) -> bool:
+        """Whether requests that each want several devices of one value outnumber the room that the values have.
+
+        Of m devices with a value, at most m // k requests can have k or more of them.
+        """
+        by_attribute: dict[str, list[tuple[Entry, dict[Element, int]]]] = {}
+        for entry in entries:
+            if any(way.goal.want.is_admin for way in entry):
+                continue
+            for name, masks in self._matched(entry).items():
+                by_attribute.setdefault(name, []).append((entry, masks))
+        for found in by_attribute.values():
+            smallest = min(way.need for entry, _ in found for way in entry)
+            if len(found) < 2 or smallest < 2:
+                continue
+            union = 0
+            holders: dict[Element, int] = {}
+            for entry, masks in found:
+                union |= _united(entry)[0]
+                for element, mask in masks.items():
+                    holders[element] = holders.get(element, 0) | mask
+            room = sum((mask & union).bit_count() // smallest for mask in holders.values())
+            if not union & self._stage.share_mask and room < len(found):
+                return True
+        return False
+
+    def _matched(self, entry: Entry) -> dict[str, dict[Element, int]]:
+        """Return attribute -> value -> devices, for the attributes that match whichever way an entry is met."""
+        found: dict[str, dict[Element, int]] | None = None
+        for way in entry:
+            mine: dict[str, dict[Element, int]] = {}
+            for index in way.goal.want.constraints:
+                if self._is_match(way.goal, index):
+                    name = self._problem.demand.claims[way.goal.want.claim].constraints[index].attribute
+                    mine[name] = self._roles.values(way.goal, index).masks
+            if found is None:
+                found = mine
+            else:
+                found = {name: _merged(masks, mine[name]) for name, masks in found.items() if name in mine}
+        return found or {}
 
     def _overdraws(self, entries: list[Entry]) -> bool:
         """Whether the requests take more than is left, whatever weight a counter is given."""
@@ -296,7 +339,7 @@ class Bounds:
         for index, name in enumerate(counters.names):
             names.setdefault(name, []).append(index)
         if len(names) > 1:
-            scalings.extend({index: 1 for index in indices} for indices in names.values())
+            scalings.extend(dict.fromkeys(indices, 1) for indices in names.values())
         found = []
         shared = self._stage.share_mask
         everything = (1 << len(self._problem.shape.class_of)) - 1
@@ -481,6 +524,10 @@ class Bounds:
             if smallest > 0:
                 most = min(most, max(left, 0) // smallest)
         return most
+
+
+def _merged(one: dict[Element, int], other: dict[Element, int]) -> dict[Element, int]:
+    return {element: one.get(element, 0) | other.get(element, 0) for element in {**one, **other}}
 
 
 def _united(entry: Entry) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 from drabridge.core.allocation.amounts import Amount
-from drabridge.core.allocation.reading import Raw, Reader
+from drabridge.core.allocation.reading import Raw, Reader, opened
 from drabridge.core.allocation.slices import check_version
 
 EXACT_COUNT: Final = "ExactCount"
@@ -26,12 +26,10 @@ class DeviceClass:
     @classmethod
     def of(cls, raw: Raw) -> Self:
         """Read a DeviceClass (resource.k8s.io/v1, as JSON). Raises InvalidInput."""
-        metadata = raw.get("metadata") or {}
-        reader = Reader(f"DeviceClass {metadata.get('name') or ''}")
+        reader, spec, _, name = opened("DeviceClass", raw)
         check_version(raw, reader)
-        spec = reader.mapping(raw.get("spec"), "spec")
         return cls(
-            reader.text(metadata.get("name"), "metadata.name"),
+            name,
             _expressions(spec, reader, "spec"),
             tuple(reader.items(spec.get("config"), "spec.config")),
         )
@@ -116,26 +114,29 @@ class Claim:
     constraints: tuple[Constraint | None, ...]
     """None for one of a type that nobody knows."""
     config: tuple[Raw, ...]
+    kind: str
+    """Equal for claims that ask for the same."""
+    allocation: Raw | None
+    """The AllocationResult that it has already."""
 
     @classmethod
     def of(cls, raw: Raw) -> Self:
         """Read a ResourceClaim (resource.k8s.io/v1, as JSON). Raises InvalidInput."""
-        metadata = raw.get("metadata") or {}
-        name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
-        reader = Reader(f"ResourceClaim {namespace}/{name}" if namespace else f"ResourceClaim {name}")
+        reader, spec, namespace, name = opened("ResourceClaim", raw)
         check_version(raw, reader)
-        spec = reader.mapping(raw.get("spec"), "spec")
         devices = reader.mapping(spec.get("devices"), "spec.devices")
         at = "spec.devices.requests"
         return cls(
-            reader.text(namespace, "metadata.namespace"),
-            reader.text(name, "metadata.name"),
+            namespace,
+            name,
             tuple(
                 _request(request, reader, f"{at}[{i}]")
                 for i, request in enumerate(reader.items(devices.get("requests"), at))
             ),
             _constraints(devices, reader),
-            tuple(reader.items(devices.get("config"), "spec.devices.config")),
+            _config(devices, reader),
+            repr((devices.get("requests"), devices.get("constraints"))),
+            reader.mapping(raw.get("status"), "status").get("allocation"),
         )
 
     @property
@@ -153,10 +154,10 @@ def _request(raw: Raw, reader: Reader, path: str) -> Request:
     name = reader.text(raw.get("name"), f"{path}.name")
     entries = reader.items(raw.get("firstAvailable"), f"{path}.firstAvailable")
     if entries:
-        asks = [
-            _ask(entry, f"{name}/{entry.get('name') or ''}", reader, f"{path}.firstAvailable[{i}]")
-            for i, entry in enumerate(entries)
-        ]
+        asks = []
+        for index, entry in enumerate(entries):
+            at = f"{path}.firstAvailable[{index}]"
+            asks.append(_ask(entry, f"{name}/{reader.text(entry.get('name'), f'{at}.name')}", reader, at))
         return Request(name, tuple(asks), is_list=True)
     exactly = raw.get("exactly")
     if exactly is None:
@@ -201,6 +202,14 @@ def _capacity(raw: Any, reader: Reader, path: str) -> Mapping[str, Amount] | Non
         return None
     requests = reader.mapping(reader.mapping(raw, path).get("requests"), f"{path}.requests")
     return {name: Amount.read(value, reader, f"{path}.requests[{name}]") for name, value in requests.items()}
+
+
+def _config(devices: Raw, reader: Reader) -> tuple[Raw, ...]:
+    at = "spec.devices.config"
+    found = tuple(reader.items(devices.get("config"), at))
+    for index, config in enumerate(found):
+        reader.strings(config.get("requests"), f"{at}[{index}].requests")
+    return found
 
 
 def _constraints(devices: Raw, reader: Reader) -> tuple[Constraint | None, ...]:

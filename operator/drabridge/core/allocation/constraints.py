@@ -43,7 +43,7 @@ def match_sets(state: State, value: Attribute) -> State:
 def distinct_scalars(state: State, value: Attribute) -> State:
     """All devices have different scalars. The first device may have anything."""
     if state is None:
-        return frozenset(tagged(value))
+        return frozenset() if value.is_list else frozenset(tagged(value))  # a list differs from any scalar
     if value.is_list or not value.kind:
         return REFUSED
     (element,) = tagged(value)
@@ -61,7 +61,7 @@ def distinct_sets(state: State, value: Attribute) -> State:
 
 
 def tagged(value: Attribute) -> list[tuple[str, Any]]:
-    """Return the elements with their type, so that `true` and 1 differ; nothing for lists that are no sets here."""
+    """Return the elements with their type, so that `true` and 1 differ."""
     return [(value.kind, element) for element in value.values]
 
 

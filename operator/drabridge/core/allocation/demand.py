@@ -1,7 +1,7 @@
 """Claims compiled for one cluster: what each (sub)request asks, checked as far as no node has to be known.
 
 Section 4 of the behaviour: claims and requests in order, and the first error ends the call. Some checks need the pools
-of the node (allocationMode All), so an error found here stands in its place (`Stop`) until the search gets there.
+of the node (allocationMode All), so an error found here stands in its place (`Demand.stop`) until they get there.
 """
 
 from __future__ import annotations
@@ -36,13 +36,6 @@ class Want:
     """Those that apply, as indices into the claim's constraints, in order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stop:
-    """An error that the checks end with, once they come to this place."""
-
-    error: Fatal
-
-
 @dataclass(frozen=True, eq=False)
 class ClaimWants:
     """A claim: per request, the ways to meet it."""
@@ -57,7 +50,7 @@ class Demand:
     """All claims of a Pod. `stop` is where checking ended: after the wants that are there, if it is not None."""
 
     claims: tuple[ClaimWants, ...]
-    stop: Stop | None
+    stop: Fatal | None
     features: Features
     faults: UpstreamFaults
     reads: ReadSet
@@ -78,7 +71,7 @@ def demand_of(
         for index, claim in enumerate(claims):
             compiler.claim(index, claim)
     except Fatal as error:
-        stop = Stop(error)
+        stop = error.fresh()
     found = tuple(compiler.claims)
     return Demand(found, stop, features, faults, _read_set(found))
 
@@ -155,7 +148,7 @@ class _Compiler:
         self._count += 1
         return want
 
-    def _problem(self, ask: Ask) -> tuple[str, str, str] | None:  # noqa: PLR0911 -- a table, row by row
+    def _problem(self, ask: Ask) -> tuple[str, str, str] | None:
         """Return the text, the path below the (sub)request and the cure of what is wrong with it."""
         if ask.derived and not self._features.derived_attributes:
             return (

@@ -87,7 +87,8 @@ def _go_type(value: Any) -> str:
     kind = _kind(value)
     if kind is not None:
         return {"version": "semver.Version", "int": "int64"}.get(kind, kind)
-    return _GO_TYPES.get(value.__class__, getattr(value, "go_type", value.__class__.__name__))
+    name: str = _GO_TYPES.get(value.__class__, getattr(value, "go_type", value.__class__.__name__))
+    return name
 
 
 def _plain(value: Any) -> Any:

@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from drabridge.core.allocation.amounts import Capacity, capacities
-from drabridge.core.allocation.nodes import Node, on_node
 from drabridge.core.allocation.reading import Raw
 from drabridge.core.allocation.slices import Slice, counters
 from drabridge.core.cel.device import BadDevice, DeviceView
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSet:
+class ReadSet(NamedTuple):
     """The attributes that expressions and constraints can see: (domain, identifier) pairs, sorted. None: all of them.
 
     Devices may leave their driver's domain out. Identifiers with the domain EXACTLY stand for one spelling only.
@@ -119,10 +117,6 @@ class DeviceKind:
         """Whether somebody has to say first that it can be used."""
         return bool(self.raw.get("bindingConditions"))
 
-    def is_on(self, node: Node) -> bool:
-        """Whether it can be used on the node. Raises SelectorProblem."""
-        return self.slice.per_device is not True or on_node(self.raw, node) is True
-
     def attribute(self, name: str) -> Attribute | None:
         """Look an attribute up by a fully qualified name; the driver's domain may be left out on the device."""
         attributes = self.raw.get("attributes") or {}
@@ -157,7 +151,7 @@ def attribute_value(raw: Raw) -> Attribute:
 Known = MutableMapping[Any, DeviceKind]
 """Key -> kind. Weak, so that kinds nobody has devices of vanish."""
 
-_SEEN_APART: Final = ("name", "attributes")
+_SEEN_APART: Final = frozenset({"name", "attributes"})
 
 
 def kinds_of(slice_: Slice, reads: ReadSet, known: Known) -> tuple[DeviceKind, ...]:
@@ -174,26 +168,38 @@ def _project(slice_: Slice, reads: ReadSet, known: Known) -> list[DeviceKind]:
     names = None if reads.attributes is None else _names(slice_.driver, reads.attributes)
     made: dict[Any, DeviceKind] = {}
     kinds = []
+    others = bool(slice_.fields - _SEEN_APART)
     for index, device in enumerate(slice_.devices):
-        attributes = device.get("attributes")
-        if names is None:
-            seen: Any = repr(attributes)
-        else:
-            seen = [attributes.get(name) for name in names] if attributes else None
-        rest = (
-            [item for item in device.items() if item[0] not in _SEEN_APART]
-            if len(device) > 2 or "attributes" not in device
-            else None
+        seen = _seen(device.get("attributes"), names)
+        key: Any = (
+            (seen, repr([item for item in device.items() if item[0] not in _SEEN_APART]), faults.get(index))
+            if others or faults
+            else seen
         )
-        key = repr((seen, rest, faults.get(index))) if faults else repr((seen, rest))
         kind = made.get(key)
         if kind is None:
-            kind = known.get((head, key))
+            full = (head, key, others or bool(faults))
+            kind = known.get(full)
             if kind is None:
-                kind = known[head, key] = DeviceKind(slice_, index, slice_.driver, device, faults.get(index))
+                kind = known[full] = DeviceKind(slice_, index, slice_.driver, device, faults.get(index))
             made[key] = kind
         kinds.append(kind)
     return kinds
+
+
+def _seen(attributes: Raw | None, names: tuple[str, ...] | None) -> Any:
+    """Write down the attributes that are read, so that they can be looked up by."""
+    if not attributes:
+        return None
+    if names is None:
+        return repr(attributes)
+    values = [attributes.get(name) for name in names]
+    try:
+        found = tuple([None if value is None else tuple(value.items()) for value in values])
+        hash(found)
+    except TypeError:  # lists
+        return repr(values)
+    return found
 
 
 def _names(driver: str, reads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from drabridge.core.allocation.reading import Raw, Reader
+from drabridge.core.allocation.reading import Raw, opened
 from drabridge.core.names import is_label_value, is_qualified_name
 
 NAME_FIELD: Final = "metadata.name"
@@ -31,20 +31,31 @@ class Node:
     @classmethod
     def of(cls, raw: Raw) -> Self:
         """Read a Node (v1, as JSON). Raises InvalidInput."""
-        metadata = raw.get("metadata") or {}
-        reader = Reader(f"Node {metadata.get('name') or ''}")
-        metadata = reader.mapping(metadata, "metadata")
+        reader, _, _, name = opened("Node", raw)
+        metadata = reader.mapping(raw.get("metadata"), "metadata")
         status = reader.mapping(raw.get("status"), "status")
         labels = reader.mapping(metadata.get("labels"), "metadata.labels")
         return cls(
-            reader.text(metadata.get("name"), "metadata.name"),
+            name,
             {key: reader.text(value, f"metadata.labels[{key}]") for key, value in labels.items()},
             frozenset(reader.strings(status.get("declaredFeatures"), "status.declaredFeatures")),
         )
 
+    def is_like(self, other: Node) -> bool:
+        """Whether an allocation cannot tell it from another one."""
+        return (
+            self.name == other.name
+            and self.labels == other.labels
+            and self.declared_features == other.declared_features
+        )
+
 
 class SelectorProblem(Exception):
-    """A node selector that upstream cannot parse, with a text for users."""
+    """A node selector that upstream cannot parse, with a text for users. `device` is whose it is: an index, or None."""
+
+    def __init__(self, problem: str, device: int | None = None) -> None:
+        super().__init__(problem)
+        self.device = device
 
 
 def matches(selector: Raw, node: Node) -> bool:

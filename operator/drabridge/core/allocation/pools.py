@@ -7,15 +7,16 @@ follows it, so that answers are reproducible.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node, SelectorProblem
+from drabridge.core.allocation.outcomes import AllocationError
 from drabridge.core.allocation.slices import CounterSet, PoolKey, Slice
-from drabridge.core.errors import InvalidInput
 
 
 class PoolState(StrEnum):
@@ -73,6 +74,13 @@ class Layout:
     """All pools of a node, in search order. A device is known by its position: pools first, then places in them."""
 
     pools: tuple[Pool, ...]
+    seen: tuple[tuple[PoolKey, Sequence[Slice]], ...] = ()
+    """The pools that were looked at, with all their slices at that time."""
+
+    @cached_property
+    def keys(self) -> tuple[PoolKey, ...]:
+        """The keys of the pools."""
+        return tuple([pool.key for pool in self.pools])
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -115,11 +123,15 @@ class Gathering:
     features: Features
     stale_slices: bool
     slices_of: Callable[[PoolKey], Sequence[Slice]]
+    known: MutableMapping[Any, Pool]
+    """Pools that were gathered before, by their slices."""
+    seen: list[tuple[PoolKey, Sequence[Slice]]] = field(default_factory=list)
+    """The pools that were looked at."""
 
     def pools(self, candidates: Iterable[Slice], node: Node) -> tuple[Pool, ...]:
         """Return the pools of a node in search order.
 
-        Raises InvalidInput for a node selector that is broken, and for counters that are no quantities.
+        Raises AllocationError for a node selector that is broken, InvalidInput for counters that are no quantities.
         """
         groups: dict[PoolKey, list[Slice]] = {}
         for slice_ in candidates:
@@ -140,20 +152,29 @@ class Gathering:
 
     def _pool(self, key: PoolKey, relevant: list[Slice]) -> Pool | None:
         generation, expected = relevant[0].generation, relevant[0].expected
-        remote: tuple[Slice, ...] = ()
         everywhere = self.slices_of(key)
-        if len(relevant) != expected or not self.stale_slices:
-            if any(slice_.generation > generation for slice_ in everywhere):
-                return None
-        if len(relevant) != expected:
+        self.seen.append((key, everywhere))
+        complete = len(relevant) == expected
+        if not (complete and self.stale_slices) and any(slice_.generation > generation for slice_ in everywhere):
+            return None
+        if len(relevant) > 1:
+            relevant.sort(key=lambda slice_: slice_.name)
+        remote: tuple[Slice, ...] = ()
+        if not complete:
             current = [slice_ for slice_ in everywhere if slice_.generation == generation]
             if not self.features.compatibility_groups:
                 current = [slice_ for slice_ in current if not slice_.declares_groups]
             if len(current) != expected:
                 return _unusable(key, PoolState.INCOMPLETE, f"it has {len(current)} slices and should have {expected}")
-            remote = tuple(slice_ for slice_ in current if slice_ not in relevant)
-        if len(relevant) > 1:
-            relevant.sort(key=lambda slice_: slice_.name)
+            here = set(relevant)
+            remote = tuple([slice_ for slice_ in current if slice_ not in here])
+        memo = (tuple(relevant), remote, self.features.partitionable_devices)
+        pool = self.known.get(memo)
+        if pool is None:
+            pool = self.known[memo] = self._put_together(key, relevant, remote)
+        return pool
+
+    def _put_together(self, key: PoolKey, relevant: list[Slice], remote: tuple[Slice, ...]) -> Pool:
         sets: tuple[CounterSet, ...] = ()
         with_devices = tuple(relevant)
         if self.features.partitionable_devices and any(slice_.has_counters for slice_ in (*relevant, *remote)):
@@ -190,10 +211,12 @@ def _is_for(slice_: Slice, node: Node) -> bool:
     try:
         return slice_.is_for(node)
     except SelectorProblem as problem:
-        raise InvalidInput(
+        of_device = "" if problem.device is None else f"device {slice_.names()[problem.device]} in "
+        raise AllocationError(
             f"ResourceSlice {slice_.name}",
-            "spec.nodeSelector",
-            f"gather pool information: failed to perform node selection for slice {slice_.name}: {problem}",
+            "spec.nodeSelector" if problem.device is None else f"spec.devices[{problem.device}].nodeSelector",
+            f"gather pool information: failed to perform node selection for "
+            f"{of_device}slice {slice_.name}: failed to parse node selector: {problem}",
             "its driver has to correct the selector",
         ) from None
 
@@ -203,13 +226,15 @@ def _unknown_counter(slice_: Slice, known: Mapping[str, Mapping[str, int]]) -> s
     if consuming is None:
         consuming = slice_.known["consuming"] = tuple(
             [i for i, device in enumerate(slice_.devices) if device.get("consumesCounters")]
+            if "consumesCounters" in slice_.fields
+            else ()
         )
     for index in consuming:
         device = slice_.devices[index]
         for consumption in device["consumesCounters"]:
             counters = known.get(consumption.get("counterSet") or "")
             if counters is None:
-                return f"device {device.get('name')} consumes counter set {consumption.get('counterSet')}, which it has not"
+                return f"device {device.get('name')} consumes {consumption.get('counterSet')}, no counter set of it"
             for counter in consumption.get("counters") or ():
                 if counter not in counters:
                     return f"device {device.get('name')} consumes counter {counter}, which its counter set has not"

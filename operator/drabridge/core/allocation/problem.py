@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from drabridge.core.allocation.amounts import Charge
 from drabridge.core.allocation.demand import MOST_RESULTS, Demand, Want
@@ -84,9 +85,9 @@ class Problem:
     """Goals by claim and request."""
     counters: Counters
     fatal: Fatal | None
-    known: dict[object, object] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Answers by what is in use."""
-    _values: dict[tuple[int, int, int], Attribute | None | DerivedFailure] = field(default_factory=dict, repr=False)
+    _values: dict[tuple[int, int, int], Attribute | DerivedFailure | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def flat_goals(self) -> tuple[Goal, ...]:
@@ -132,7 +133,7 @@ def problem_of(shape: Shape, demand: Demand) -> Problem:
     try:
         builder.run()
     except Fatal as error:
-        fatal = error
+        fatal = error.fresh()
     goals = tuple(tuple(tuple(request) for request in claim) for claim in builder.goals)
     return Problem(shape, demand, goals, _counters(shape), fatal)
 
@@ -143,6 +144,7 @@ class _Builder:
     def __init__(self, shape: Shape, demand: Demand) -> None:
         self._shape = shape
         self._demand = demand
+        self._broken = dict(shape.broken)
         self.goals: list[list[list[Goal]]] = []
 
     def run(self) -> None:
@@ -157,7 +159,7 @@ class _Builder:
                 if len(wants) == len(request.asks):
                     total = self._check_total(index, number, total)
         if self._demand.stop is not None:
-            raise self._demand.stop.error
+            raise self._demand.stop.fresh()
 
     def _check_total(self, index: int, number: int, total: int) -> int:
         goals = self.goals[-1][-1]
@@ -190,6 +192,10 @@ class _Builder:
                 charge = verdict.charged
                 ok |= here if verdict.barred is None else 0
             charges.append(charge)
+        for position, _ in shape.broken:
+            if verdicts[shape.class_of[position]].selected is None:
+                ok &= ~(1 << position)
+                errors |= 1 << position
         fixed = self._fixed(want, verdicts) if want.is_all else None
         need = want.ask.count if fixed is None else len(fixed)
         return Goal(want, need, ok, errors, fixed, verdicts, tuple(charges))
@@ -198,7 +204,7 @@ class _Builder:
         """Walk the pools for allocationMode All; the first thing that is wrong ends the allocation."""
         shape = self._shape
         found = []
-        position = 0
+        first = 0
         for index, block in enumerate(shape.blocks):
             if block.state is not PoolState.USABLE:
                 state = "being updated" if block.state is PoolState.INCOMPLETE else "invalid"
@@ -213,18 +219,25 @@ class _Builder:
                     ),
                     "wait until the driver has published the pool",
                 )
-            for place in range(position, position + len(block.kinds)):
+            for place in shape.positions[first : first + len(block.kinds)]:
                 verdict = verdicts[shape.class_of[place]]
                 if isinstance(verdict.selected, Failed):
                     raise self.failure(want, verdict.selected, place)
                 if verdict.selected is not None or shape.elsewhere >> place & 1:
                     continue
+                if place in self._broken:
+                    raise self.broken(want, self._broken[place])
                 if isinstance(verdict.charged, Failed):
                     raise self.failure(want, verdict.charged, place, alone=True)
                 if not isinstance(verdict.charged, Refused):
                     found.append(place)
-            position += len(block.kinds)
-        return tuple(found)
+            first += len(block.kinds)
+        return tuple(sorted(found))
+
+    @staticmethod
+    def broken(want: Want, problem: str) -> Fatal:
+        text = (f"failed to parse node selector: {problem}",)
+        return Fatal(want.claim, want.ask.path, text, "the driver has to correct the device's node selector")
 
     @staticmethod
     def failure(want: Want, failed: Failed, position: int, *, alone: bool = False) -> Fatal:
@@ -234,6 +247,9 @@ class _Builder:
 def failure_at(problem: Problem, goal: Goal, position: int) -> Fatal:
     """Return the error of a device that cannot be judged."""
     verdict = goal.verdicts[problem.shape.class_of[position]]
+    broken = dict(problem.shape.broken).get(position)
+    if verdict.selected is None and broken is not None:
+        return _Builder.broken(goal.want, broken)
     failed = verdict.selected if isinstance(verdict.selected, Failed) else verdict.charged
     assert isinstance(failed, Failed)  # noqa: S101 -- its bit in `errors` says so
     return _Builder.failure(goal.want, failed, position)
@@ -269,7 +285,9 @@ def _at(index: int) -> Text:
 def _counters(shape: Shape) -> Counters:
     available: list[int] = []
     labels: list[str] = []
-    blocks, sets, set_blocks = [], [], []
+    blocks: list[range] = []
+    sets: list[range] = []
+    set_blocks: list[int] = []
     numbers: dict[tuple[int, str], tuple[int, Mapping[str, int]]] = {}
     for index, block in enumerate(shape.blocks):
         first = len(available)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+"""What kube-scheduler says of a node on which the claims do not fit."""
 
 
 class Removal(StrEnum):
@@ -16,6 +20,9 @@ class Removal(StrEnum):
 
     BINDING_CONDITIONS = "BindingConditions"
     """It has binding conditions, and the cluster's feature gate for them is off."""
+
+    ERROR = "Error"
+    """It cannot be judged: a selector or its capacity arithmetic fails on it, which ends the allocation."""
 
     NODE = "Node"
     """It is in the pool, but for other nodes."""
@@ -49,3 +56,28 @@ class Removal(StrEnum):
 
     INVALID_POOL = "InvalidPool"
     """The slices of its pool contradict each other."""
+
+
+class Remedy(StrEnum):
+    """A change after which the claims would fit."""
+
+    TOLERATE = "Tolerate"
+    """The request tolerates a taint."""
+
+    RELEASE = "Release"
+    """Another claim gives back what it holds."""
+
+    ASK_FOR_FEWER = "AskForFewer"
+    """The request asks for fewer devices."""
+
+    DROP_CONSTRAINT = "DropConstraint"
+    """A constraint of the claim is left out."""
+
+    DROP_SELECTOR = "DropSelector"
+    """A selector of the request is left out."""
+
+    RELEASE_SEVERAL = "ReleaseSeveral"
+    """Several claims give back what they hold."""
+
+    WAIT_FOR_POOL = "WaitForPool"
+    """The driver completes a pool that it is updating; whether it fits then is not known."""

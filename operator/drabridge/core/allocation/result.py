@@ -90,6 +90,8 @@ class _Writer:
         return found
 
     def _config(self) -> list[dict[str, Any]]:
+        if not self._claim.config and not any(goal.want.device_class.config for goal in self._chosen):
+            return []
         names = [goal.want.ask.full_name for goal in self._chosen]
         users: dict[str, list[str]] = {}
         for goal in self._chosen:

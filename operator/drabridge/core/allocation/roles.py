@@ -1,9 +1,9 @@
 """Roles: devices that no request, constraint or counter of this search can tell apart.
 
-A role is coarser than a class of the shape: two kinds of devices that differ in an attribute play the same role if every
-request judges them alike. It is finer where something is in use. Exchanging two free devices of one role turns a solution
-into a solution, which is what symmetry and the memory of failures stand on; `docs/allocation.md` has the proof and the
-exceptions, all of which end here in roles of one device.
+A role is coarser than a class of the shape: two kinds of devices that differ in an attribute play the same role if
+every request judges them alike. It is finer where something is in use. Exchanging two free devices of one role turns a
+solution into a solution, which is what symmetry and the memory of failures stand on; `docs/allocation.md` has the proof
+and the exceptions, all of which end here in roles of one device.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ class Roles:
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
-            values.odd
-            for goal in problem.flat_goals
-            for constraint in goal.want.constraints
-            if (values := self.values(goal, constraint))
-        )
+            self.values(goal, constraint).odd for goal in problem.flat_goals for constraint in goal.want.constraints
+        ) or any(amount < 0 for takes in problem.counters.takes for _, amount in takes)
         """Whether the order matters in which a constraint sees devices."""
+        self.splitters = self._splitters()
+        """Bitsets of devices that are told apart from others for what they are, whatever they look like."""
         self.masks = self._masks()
 
     def values(self, goal: Goal, constraint: int) -> Values:
@@ -112,35 +111,68 @@ class Roles:
             return True
         if any(self.values(goal, constraint).failing for constraint in goal.want.constraints):
             return True
-        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks_at(goal) != -1
+        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks(goal) != ()
 
-    def _breaks_at(self, goal: Goal) -> int | None:
-        """Say where the walk over a fixed list breaks a constraint: an index, -1 for nowhere, None if it depends."""
-        want = goal.want
-        for other in self._problem.flat_goals:
-            if other.want.claim == want.claim and other.want.request is not want.request:
-                if other.want.index < want.index and not set(other.want.constraints).isdisjoint(want.constraints):
-                    return None
+    def _breaks(self, goal: Goal) -> tuple[int, ...] | None:
+        """Say where the walk over a fixed list may break a constraint: places in the list, None for anywhere.
+
+        Where it breaks depends on what earlier requests of the claim have left in the constraints. With one value for
+        each matchAttribute there are only so many cases.
+        """
+        fixed = goal.fixed or ()
+        end = next((place for place, position in enumerate(fixed) if not goal.ok >> position & 1), len(fixed))
+        found: set[int] = set()
+        for index in goal.want.constraints:
+            places = self._breaks_of(goal, index, fixed[:end])
+            if places is None:
+                return None
+            found |= places
+        return tuple(sorted(found))
+
+    def _breaks_of(self, goal: Goal, index: int, walk: tuple[int, ...]) -> set[int] | None:
+        earlier = [
+            other
+            for other in self._problem.flat_goals[: goal.want.index]
+            if other.want.claim == goal.want.claim
+            and other.want.request is not goal.want.request
+            and index in other.want.constraints
+        ]
+        found = {self._break(goal, index, walk, None)}
+        if earlier:
+            is_match = self._problem.demand.claims[goal.want.claim].constraints[index].is_match
+            if not is_match or any(self._has_sets(other, index) for other in (*earlier, goal)):
+                return None
+            left = {element: None for other in earlier for element in self.values(other, index).masks}
+            found |= {self._break(goal, index, walk, element) for element in left}
+        return found - {len(walk)}
+
+    def _has_sets(self, goal: Goal, index: int) -> bool:
+        """Whether a device has more than one value, or one that is none."""
+        values = self.values(goal, index)
+        seen = 0
+        for mask in values.masks.values():
+            if seen & mask:
+                return True
+            seen |= mask
+        return bool(values.odd)
+
+    def _break(self, goal: Goal, index: int, walk: tuple[int, ...], left: Element | None) -> int:
+        """Return the place at which a walk breaks one constraint that has seen a value; the end if it does not."""
         lists = self._problem.demand.features.list_type_attributes
-        declared = self._problem.demand.claims[want.claim].constraints
-        states: dict[int, Any] = {}
-        for place, position in enumerate(goal.fixed or ()):
-            if not goal.ok >> position & 1:
-                return -1  # the walk ends here at the latest, without an error
-            for index in want.constraints:
-                try:
-                    value = self._problem.value(want, index, self._problem.shape.class_of[position])
-                except DerivedFailure:
-                    return place
-                state = (
-                    rules.REFUSED
-                    if value is None
-                    else rules.RULES[declared[index].is_match, lists](states.get(index), value)
-                )
-                if state is rules.REFUSED:
-                    return place
-                states[index] = state
-        return -1
+        is_match = self._problem.demand.claims[goal.want.claim].constraints[index].is_match
+        rule = rules.RULES[is_match, lists]
+        state: rules.State = None if left is None else Attribute(left[0], frozenset((left[1],)), False)
+        if left is not None and lists:
+            state = (left[0], frozenset((left[1],)))
+        for place, position in enumerate(walk):
+            try:
+                value = self._problem.value(goal.want, index, self._problem.shape.class_of[position])
+            except DerivedFailure:
+                return place
+            state = rules.REFUSED if value is None else rule(state, value)
+            if state is rules.REFUSED:
+                return place
+        return len(walk)
 
     # Roles
 
@@ -153,7 +185,7 @@ class Roles:
             key = self._descriptor(class_)
             merged[key] = merged.get(key, 0) | mask
         masks = list(merged.values())
-        for splitter in self._splitters():
+        for splitter in self.splitters:
             masks = [part for mask in masks for part in (mask & splitter, mask & ~splitter) if part]
         return tuple(masks)
 
@@ -169,28 +201,25 @@ class Roles:
 
     def _judged(self, goal: Goal, class_: int) -> Any:
         verdict = goal.verdicts[class_]
-        standing = _standing(verdict)
-        if standing in _OUT:
-            return standing
+        judged = standing(verdict)
+        if judged in _OUT:
+            return judged
         charge = goal.charges[class_]
-        values = tuple(
-            [
-                self._seen(goal, constraint, class_)
-                for constraint in goal.want.constraints
-                if (goal.want.claim, constraint) not in self.vacuous
-            ]
-        )
-        return standing, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
+        values = tuple([self._seen(goal, constraint, class_) for constraint in goal.want.constraints])
+        return judged, charge.amounts if charge is not None and self._stage.is_shared_class(class_) else None, values
 
-    def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | str | None:
+    def _seen(self, goal: Goal, constraint: int, class_: int) -> Attribute | bool | str | None:
+        """Return what tells devices apart for a constraint: if all values differ anyway, only whether there is one."""
         try:
-            return self._problem.value(goal.want, constraint, class_)
+            value = self._problem.value(goal.want, constraint, class_)
         except DerivedFailure as failure:
             return f"{failure.before}{failure.after}"
+        return value is not None if (goal.want.claim, constraint) in self.vacuous else value
 
     def _splitters(self) -> list[int]:
         stage = self._stage
         found = [self._problem.shape.elsewhere, stage.dedicated, stage.shared_in_use]
+        found.extend(1 << position for position, _ in self._problem.shape.broken)
         by_amounts: dict[Any, int] = {}
         for position, amounts in stage.in_use.items():
             key = tuple(sorted(amounts.items()))
@@ -199,18 +228,18 @@ class Roles:
         for goal in self._problem.flat_goals:
             if goal.fixed is None or not goal.want.constraints:
                 continue
-            place = self._breaks_at(goal)
-            if place is None:
+            places = self._breaks(goal)
+            if places is None:
                 found.extend(1 << position for position in goal.fixed)
-            elif place >= 0:
-                found.append(sum(1 << position for position in goal.fixed[: place + 1]))
+            else:
+                found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
         return [mask for mask in found if mask]
 
 
 _OUT: Final = frozenset({"n", "e", "f"})
 
 
-def _standing(verdict: Verdict) -> str:
+def standing(verdict: Verdict) -> str:
     """Return one letter: no, selector error, capacity error, barred (in lists of All only), ok."""
     if verdict.selected is not None:
         return "e" if isinstance(verdict.selected, Failed) else "n"

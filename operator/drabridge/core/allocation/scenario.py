@@ -3,83 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from drabridge.core.allocation.allocate import allocate
 from drabridge.core.allocation.claims import claims_of
 from drabridge.core.allocation.features import Features
 from drabridge.core.allocation.nodes import Node
-from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided
+from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.allocation.reading import parse_quantity, written
+from drabridge.core.allocation.schema import SCENARIO, Checker
+from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
+from drabridge.core.allocation.strategy import Strategy
 from drabridge.core.allocation.techniques import STEP_BUDGET, Techniques
 from drabridge.core.allocation.upstream_faults import UpstreamFaults
 from drabridge.core.errors import InvalidInput
 
+_TECHNIQUES: Final = Techniques()
+_FAULTS: Final = UpstreamFaults()
+_CURE: Final = "correct the scenario"
+
 
 def answer(
-    scenario: Mapping[str, Any],
+    scenario: Any,
     *,
-    techniques: Techniques = Techniques(),
-    faults: UpstreamFaults = UpstreamFaults(),
+    techniques: Techniques = _TECHNIQUES,
+    faults: UpstreamFaults = _FAULTS,
+    strategy: Strategy = Strategy.FIRST_FIT,
     budget: int | None = STEP_BUDGET,
     strict: bool = True,
 ) -> dict[str, Any]:
     """Answer a scenario: {id, results, error[, errorOnNodeOnly], allocateOneInvocations, variant}.
 
-    `strict` refuses unknown fields. A search that ends at the budget answers with the error of `Undecided`.
+    Never raises for bad input: that is an error of the answer, as in upstream's program. `strict` refuses unknown
+    fields. A search that ends at the budget answers with the error of `Undecided`.
     """
-    found: dict[str, Any] = {
-        "id": scenario.get("id") or "",
-        "results": None,
-        "error": None,
-        "allocateOneInvocations": None,
-        "variant": "experimental",
-    }
+    id_ = scenario.get("id") if isinstance(scenario, Mapping) else None
+    found: dict[str, Any] = {"id": id_ if isinstance(id_, str) else "", "results": None, "error": None}
+    steps = None
+    try:
+        if not isinstance(scenario, Mapping):
+            raise _bad("", "is no object")
+        Checker("scenario", strict).check(scenario, SCENARIO)
+        outcome = _outcome(scenario, techniques, faults, strategy, budget)
+    except AllocationError as error:
+        found["error"] = error.upstream
+    except InvalidInput as error:
+        found["error"] = f"bad scenario: {error}"
+    else:
+        steps = outcome.steps
+        if isinstance(outcome, Allocated):
+            found["results"] = list(outcome.results)
+        elif isinstance(outcome, Undecided):
+            found["error"] = outcome.error
+        elif outcome.error is not None:
+            found |= {"error": outcome.error, "errorOnNodeOnly": True}
+    return {**found, "allocateOneInvocations": steps, "variant": "experimental"}
+
+
+def _outcome(
+    scenario: Mapping[str, Any], techniques: Techniques, faults: UpstreamFaults, strategy: Strategy, budget: int | None
+) -> Allocated | Unfit | Undecided:
+    if scenario.get("node") is None:
+        raise _bad("node", "is missing: no node")
     try:
         features = Features.of(scenario.get("features") or {})
-        snapshot = Snapshot.of(scenario.get("slices") or (), scenario.get("classes") or ())
-        outcome = allocate(
-            snapshot,
-            _state(scenario),
-            Node.of(scenario["node"]),
-            claims_of(scenario.get("claims") or ()),
-            features=features,
-            faults=faults,
-            techniques=techniques,
-            budget=budget,
-        )
-    except AllocationError as error:
-        return {**found, "error": error.upstream}
-    except InvalidInput as error:
-        return {**found, "error": error.problem}
-    found["allocateOneInvocations"] = outcome.steps
-    if isinstance(outcome, Allocated):
-        return {**found, "results": list(outcome.results)}
-    if isinstance(outcome, Undecided):
-        return {**found, "error": outcome.error}
-    if outcome.error is not None:
-        return {**found, "error": outcome.error, "errorOnNodeOnly": True}
-    return found
+    except KeyError as error:
+        raise _bad("features", f"has {error}, which is no feature") from None
+    claims = [{**claim, "status": None} for claim in scenario.get("claims") or ()]
+    return allocate(
+        Snapshot.of(scenario.get("slices") or (), scenario.get("classes") or ()),
+        _state(scenario),
+        Node.of(scenario["node"]),
+        claims_of(claims),
+        Settings(features, faults, techniques, strategy, budget),
+    )
+
+
+def _bad(path: str, problem: str) -> InvalidInput:
+    return InvalidInput("scenario", path, problem, _CURE)
 
 
 def _state(scenario: Mapping[str, Any]) -> AllocatedState:
     shares = []
     for text in scenario.get("allocatedSharedDeviceIDs") or ():
         device, _, share = text.rpartition("/")
-        shares.append((*_device(device), share))
+        shares.append((*_device(device, "allocatedSharedDeviceIDs"), share))
     return AllocatedState.of_devices(
-        [_device(text) for text in scenario.get("allocatedDevices") or ()],
+        [_device(text, "allocatedDevices") for text in scenario.get("allocatedDevices") or ()],
         shares,
         {
-            _device(text): {name: parse_quantity(written(value)).nano for name, value in amounts.items()}
+            _device(text, "aggregatedCapacity"): {
+                name: parse_quantity(written(value)).nano for name, value in amounts.items()
+            }
             for text, amounts in (scenario.get("aggregatedCapacity") or {}).items()
         },
     )
 
 
-def _device(text: str) -> tuple[str, str, str]:
-    driver, _, rest = text.partition("/")
-    pool, _, device = rest.rpartition("/")
+def _device(text: str, path: str) -> tuple[str, str, str]:
+    """Split `driver/pool/device`; the pool may contain slashes."""
+    driver, first, rest = text.partition("/")
+    pool, last, device = rest.rpartition("/")
+    if not first or not last:
+        raise _bad(path, f"has {text!r}, which is not driver/pool/device")
     return driver, pool, device

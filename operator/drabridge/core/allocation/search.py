@@ -75,23 +75,26 @@ class _Guide:
         problem, stage, techniques = search.problem, search.stage, search.techniques
         self.roles = Roles(problem, stage)
         self.bounds = Bounds(problem, stage, self.roles, search.turns, techniques)
-        self.memory = (
-            Memory(problem, stage, self.roles, search.turns, too_large=self.bounds.too_large)
-            if techniques.memory
-            else None
+        self.memory = Memory(
+            problem, stage, self.roles, search.turns, too_large=self.bounds.too_large, components=techniques.components
         )
         self.failures: dict[Hashable, End] = {}
+        self.remembers = techniques.memory
+        self.exchanges = techniques.components
 
-    def alike(self, position: int, stage: Stage, goal: Goal) -> int:
-        """The free devices that a device stands for: what fails with it fails with them."""
+    def alike(self, frame: _Slot, stage: Stage) -> int:
+        """The devices that a slot's device stands for: what fails with it fails with them."""
+        position, goal = frame.position, frame.goal
         bit = 1 << position
         mask = next(mask for mask in self.roles.masks if mask & bit)
+        if self.exchanges:
+            mask |= self.memory.twins(position, frame.turn, goal, frame.slot, frame.start)
         if goal.want.is_admin:
             mask &= stage.picked if stage.picked & bit else ~stage.picked
         if mask & stage.share_mask and stage.amounts:
             taken = stage.amounts.get(position)
             for other, amounts in stage.amounts.items():
-                if amounts != taken or taken is None:
+                if amounts != taken:
                     mask &= ~(1 << other)
             if taken is not None:
                 mask &= sum(1 << other for other, amounts in stage.amounts.items() if amounts == taken)
@@ -177,10 +180,7 @@ class Search:
             if not stack:
                 return None
             frame = stack[-1]
-            if end is None:
-                end = self._descend(frame)
-            else:
-                end = self._return(frame, end)
+            end = self._descend(frame) if end is None else self._return(frame, end)
         return self._solution()
 
     def _solution(self) -> Solution:
@@ -242,7 +242,7 @@ class Search:
         key: Hashable = None
         guide = self._guide
         if guide is not None:
-            if guide.memory is not None:
+            if guide.remembers:
                 key = guide.memory.key(turn, goal, slot, start)
                 if (end := guide.failures.get(key)) is not None:
                     return end
@@ -267,11 +267,11 @@ class Search:
             return False
         guide = self._guide = self._guide or _Guide(self)
         if self.techniques.classes:
-            frame.rest &= ~guide.alike(frame.position, self.stage, frame.goal)
+            frame.rest &= ~guide.alike(frame, self.stage)
         if frame.guided or not frame.rest:
             return False
         frame.guided = True
-        if guide.memory is not None:
+        if guide.remembers:
             frame.key = guide.memory.key(frame.turn, frame.goal, frame.slot, frame.start)
             if frame.key in guide.failures:
                 return True
@@ -313,7 +313,8 @@ class Search:
                 return self._enter_slot(frame.turn, goal, frame.slot + 1, position + 1)
             stage.undo(mark)
             if self._guide is not None and self.techniques.classes and frame.rest:
-                frame.rest &= ~self._guide.alike(position, stage, goal)
+                frame.position = position
+                frame.rest &= ~self._guide.alike(frame, stage)
         return self._leave(frame, End.FAILED)
 
     def _only_device(self, frame: _Slot) -> End | None:

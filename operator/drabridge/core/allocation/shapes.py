@@ -6,20 +6,18 @@ devices that cannot be told apart are one class: they are of one kind, and draw 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from drabridge.core.allocation.kinds import DeviceKind, Known, ReadSet, kinds_of
-from drabridge.core.allocation.nodes import Node, SelectorProblem
+from drabridge.core.allocation.nodes import Node, SelectorProblem, on_node
 from drabridge.core.allocation.pools import Layout, Pool, PoolState
 from drabridge.core.allocation.verdicts import OPTIONAL_OPERATIONS
-from drabridge.core.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A pool without its name: its state, the kinds of its devices, its counters."""
 
     state: PoolState
@@ -34,17 +32,28 @@ class Shape:
     blocks: tuple[Block, ...]
     elsewhere: int
     """Bitset of the devices that are for other nodes (perDeviceNodeSelection)."""
+    broken: tuple[tuple[int, str], ...]
+    """Devices whose own node selector cannot be parsed, and why."""
     declared: bool
     """The node declares DRAOptionalNodeOperations."""
+    order: tuple[int, ...] | None = None
+    """Position -> place in the blocks, where another order than theirs is preferred; None for theirs."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What has been found out about the shape; it never changes."""
 
+    def reordered(self, order: tuple[int, ...]) -> Shape:
+        """Return the shape with its devices in another order. `order` gives the place of each position."""
+        places = {place: position for position, place in enumerate(order)}
+        broken = tuple(sorted((places[place], problem) for place, problem in self.broken))
+        return Shape(self.blocks, moved(self.elsewhere, places), broken, self.declared, order)
+
     @cached_property
-    def kinds(self) -> tuple[DeviceKind, ...]:
-        """The kind of the device at each position."""
-        if len(self.blocks) == 1:
-            return self.blocks[0].kinds
-        return tuple([kind for block in self.blocks for kind in block.kinds])
+    def positions(self) -> Sequence[int]:
+        """Place in the blocks -> position."""
+        if self.order is None:
+            return range(sum(len(block.kinds) for block in self.blocks))
+        places = {place: position for position, place in enumerate(self.order)}
+        return tuple([places[place] for place in range(len(self.order))])
 
     @cached_property
     def class_of(self) -> tuple[int, ...]:
@@ -74,7 +83,19 @@ class Shape:
                     key = (home if kind.raw.get("consumesCounters") else -1, kind)
                     number = cached[kind] = numbers.setdefault(key, len(numbers))
                 found.append(number)
+        if self.order is not None:
+            found = [found[place] for place in self.order]
         return tuple(found), tuple(numbers)
+
+
+def moved(bits: int, places: Mapping[int, int]) -> int:
+    """Move each bit to another place."""
+    found = 0
+    while bits:
+        bit = bits & -bits
+        bits ^= bit
+        found |= 1 << places[bit.bit_length() - 1]
+    return found
 
 
 def bitsets(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -96,54 +117,46 @@ def bitsets(numbers: tuple[int, ...], count: int) -> tuple[int, ...]:
     return tuple([int(text, 2) for text in texts])
 
 
-@dataclass(frozen=True, slots=True)
-class Shaping:
-    """Makes shapes; equal ones are the same object as long as somebody holds it."""
+def shape_of(layout: Layout, node: Node, reads: ReadSet, kinds: Known, shapes: MutableMapping[Any, Shape]) -> Shape:
+    """Return the shape of a node's pools; equal ones are the same object as long as somebody holds it.
 
-    kinds: Known
-    shapes: Mapping[Any, Shape]
-    counter_sets: dict[Pool, Any] = field(default_factory=dict)
-
-    def of(self, layout: Layout, node: Node, reads: ReadSet) -> Shape:
-        """Return the shape of a node's pools. Raises InvalidInput for devices that cannot be read."""
-        blocks = tuple([self._block(pool, reads) for pool in layout.pools])
-        elsewhere = _elsewhere(layout, node)
-        skips = any(slice_.skips_operations for pool in layout.pools for slice_ in pool.slices)
-        declared = skips and OPTIONAL_OPERATIONS in node.declared_features
-        return Shape(blocks, elsewhere, declared)
-
-    def _block(self, pool: Pool, reads: ReadSet) -> Block:
-        slices = pool.slices
-        if len(slices) == 1:
-            kinds = kinds_of(slices[0], reads, self.kinds)
-        else:
-            kinds = tuple([kind for slice_ in slices for kind in kinds_of(slice_, reads, self.kinds)])
-        sets = tuple([(s.name, tuple(sorted(s.counters.items()))) for s in pool.counter_sets])
-        return Block(pool.state, kinds, sets)
+    Raises InvalidInput for devices that cannot be read.
+    """
+    blocks = tuple([_block(pool, reads, kinds) for pool in layout.pools])
+    slices = [slice_ for pool in layout.pools for slice_ in pool.slices]
+    elsewhere, broken = _elsewhere(layout, node) if any(slice_.per_device for slice_ in slices) else (0, ())
+    skips = any(slice_.skips_operations for slice_ in slices)
+    declared = skips and OPTIONAL_OPERATIONS in node.declared_features
+    key = (blocks, elsewhere, broken, declared)
+    shape = shapes.get(key)
+    if shape is None:
+        shape = shapes[key] = Shape(*key)
+    return shape
 
 
-def _elsewhere(layout: Layout, node: Node) -> int:
+def _block(pool: Pool, reads: ReadSet, known: Known) -> Block:
+    slices = pool.slices
+    if len(slices) == 1:
+        kinds = kinds_of(slices[0], reads, known)
+    else:
+        kinds = tuple([kind for slice_ in slices for kind in kinds_of(slice_, reads, known)])
+    sets = tuple([(found.name, tuple(sorted(found.counters.items()))) for found in pool.counter_sets])
+    return Block(pool.state, kinds, sets)
+
+
+def _elsewhere(layout: Layout, node: Node) -> tuple[int, tuple[tuple[int, str], ...]]:
+    """Return the devices that are for other nodes, and those of which that cannot be told."""
     found = 0
+    broken = []
     for pool, offset in zip(layout.pools, layout.offsets, strict=True):
         position = offset
         for slice_ in pool.slices:
-            if slice_.per_device is True:
-                for index in range(len(slice_.devices)):
-                    if not _is_here(slice_.known, slice_, index, node):
-                        found |= 1 << (position + index)
+            for index, device in enumerate(slice_.devices if slice_.per_device is True else ()):
+                try:
+                    here = on_node(device, node) is True
+                except SelectorProblem as problem:
+                    here = True
+                    broken.append((position + index, str(problem)))
+                found |= 0 if here else 1 << (position + index)
             position += len(slice_.devices)
-    return found
-
-
-def _is_here(_known: Any, slice_: Any, index: int, node: Node) -> bool:
-    from drabridge.core.allocation.nodes import on_node
-
-    try:
-        return on_node(slice_.devices[index], node) is True
-    except SelectorProblem as problem:
-        raise InvalidInput(
-            f"ResourceSlice {slice_.name}",
-            f"spec.devices[{index}].nodeSelector",
-            f"gather pool information: failed to perform node selection for slice {slice_.name}: {problem}",
-            "its driver has to correct the selector",
-        ) from None
+    return found, tuple(broken)

@@ -1,7 +1,7 @@
 """What is allocated: which devices, shares and amounts, by pool, and which claim holds them.
 
-Immutable: `commit` and `release` give a new state in time proportional to the claim. Everything in it can be rebuilt from
-the claims' status alone (`of_claims`).
+Immutable: `commit` and `release` give a new state in time proportional to the claim. Everything in it can be rebuilt
+from the claims' status alone (`of_claims`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
-from drabridge.core.allocation.persistent import Table
+from drabridge.core.allocation.persistent import History, Table
 from drabridge.core.allocation.reading import Raw, Reader
 from drabridge.core.allocation.slices import PoolKey
 from drabridge.core.errors import InvalidInput
@@ -69,10 +69,12 @@ CURE: Final = "rebuild the state from the claims, and find out which of both is 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedState:
-    """All allocations. `version` is another one in each state; `changes` are the last ones: see `changed_since`."""
+    """All allocations. States are equal if the same claims hold the same."""
 
     _pools: Table[PoolKey, PoolUse] = field(default_factory=Table)
     _claims: Table[str, tuple[Holding, ...]] = field(default_factory=Table)
+    history: History[PoolKey] = field(default_factory=History, compare=False, repr=False)
+    """The pools in which something changed lately."""
 
     @classmethod
     def of_claims(cls, claims: Iterable[Raw], *, consumable_capacity: bool = True) -> Self:
@@ -113,6 +115,11 @@ class AllocatedState:
         """What is in use of a pool; None for nothing."""
         return self._pools.get(key)
 
+    def pools(self, keys: tuple[PoolKey, ...]) -> tuple[PoolUse | None, ...]:
+        """What is in use of several pools."""
+        get = self._pools.get
+        return tuple([get(key) for key in keys])
+
     def holdings(self, claim: str) -> tuple[Holding, ...] | None:
         """What a claim holds; None if it is not allocated."""
         return self._claims.get(claim)
@@ -134,7 +141,7 @@ class AllocatedState:
         for holding in held:
             use = pools.get(holding.key) or _FREE
             pools = pools.set(holding.key, _taken(use, holding, claim))
-        return type(self)(pools, self._claims.set(claim, tuple(held)))
+        return type(self)(pools, self._claims.set(claim, tuple(held)), self.history.after(*{h.key for h in held}))
 
     def release(self, claim: str) -> Self:
         """Return the state in which a claim holds nothing. Raises InvalidInput if it does not hold anything."""
@@ -145,7 +152,7 @@ class AllocatedState:
         for holding in held:
             use = _returned(pools.get(holding.key) or _FREE, holding)
             pools = pools.remove(holding.key) if use.is_empty else pools.set(holding.key, use)
-        return type(self)(pools, self._claims.remove(claim))
+        return type(self)(pools, self._claims.remove(claim), self.history.after(*{h.key for h in held}))
 
 
 def claim_label(claim: Raw) -> str:

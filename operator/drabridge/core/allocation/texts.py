@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol
 class ClaimAt(NamedTuple):
     """The label of a claim."""
 
-    index: int
+    claim: int
 
 
 class PoolAt(NamedTuple):
     """`driver/pool`."""
 
-    index: int
+    pool: int
 
 
 class DeviceAt(NamedTuple):
@@ -40,6 +40,10 @@ class Fatal(Exception):
         self.path = path
         self.text = text
         self.cure = cure
+
+    def fresh(self) -> Fatal:
+        """Return the same error without a history: one that is kept must not keep the calls that it came through."""
+        return Fatal(self.claim, self.path, self.text, self.cure)
 
 
 class Names(Protocol):

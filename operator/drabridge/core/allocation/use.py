@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from drabridge.core.allocation.kinds import DeviceKind, Known, ReadSet, kinds_of
 from drabridge.core.allocation.pools import Layout, Pool
-from drabridge.core.allocation.state import AllocatedState, PoolUse
+from drabridge.core.allocation.shapes import moved
+from drabridge.core.allocation.state import PoolUse
 
 Amounts = tuple[tuple[str, int], ...]
 """(capacity name, thousand-millionths), sorted by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUse:
+class NodeUse(NamedTuple):
     """What allocated claims hold of a node's devices. Equal uses of one shape have equal answers."""
 
     dedicated: int = 0
@@ -33,38 +32,41 @@ UNUSED: Final = NodeUse()
 _NO_ATTRIBUTES: Final = ReadSet()
 
 
-def use_of(layout: Layout, state: AllocatedState, known: Known) -> NodeUse:
-    """Say what is in use of a node's devices."""
+def use_of(layout: Layout, uses: Sequence[PoolUse | None], known: Known) -> NodeUse:
+    """Say what is in use of a node's devices. `uses` go with the layout's pools."""
     dedicated = shared = 0
     amounts: list[tuple[int, Amounts]] = []
-    remote = []
-    for index, pool in enumerate(layout.pools):
-        use = state.pool(pool.key)
+    remote: list[tuple[int, tuple[DeviceKind, ...]]] = []
+    for index, use in enumerate(uses):
         if use is None:
             continue
-        offset = layout.offsets[index]
-        positions = pool.positions
-        for name in use.dedicated:
-            if (place := positions.get(name)) is not None:
-                dedicated |= 1 << (offset + place)
-        for name in use.shares:
-            if (place := positions.get(name)) is not None:
-                shared |= 1 << (offset + place)
-        for name, taken in use.amounts.items():
-            if (place := positions.get(name)) is not None:
-                shared |= 1 << (offset + place)
-                amounts.append((offset + place, tuple(sorted(taken.items()))))
-        if pool.remote:
-            elsewhere = _remote(pool, use, known)
-            if elsewhere:
-                remote.append((index, elsewhere))
+        pool, offset = layout.pools[index], layout.offsets[index]
+        dedicated |= _bits(pool, use.dedicated) << offset
+        if use.shares or use.amounts:
+            shared |= (_bits(pool, use.shares) | _bits(pool, use.amounts)) << offset
+            amounts.extend(
+                (offset + pool.positions[name], tuple(sorted(taken.items())))
+                for name, taken in use.amounts.items()
+                if name in pool.positions
+            )
+        if pool.remote and (elsewhere := _remote(pool, use, known)):
+            remote.append((index, elsewhere))
     if not (dedicated or shared or remote):
         return UNUSED
     return NodeUse(dedicated, shared, tuple(sorted(amounts)), tuple(remote))
 
 
+def _bits(pool: Pool, names: Iterable[str]) -> int:
+    found = 0
+    positions = pool.positions
+    for name in names:
+        if (place := positions.get(name)) is not None:
+            found |= 1 << place
+    return found
+
+
 def _remote(pool: Pool, use: PoolUse, known: Known) -> tuple[DeviceKind, ...]:
-    found = []
+    found: list[DeviceKind] = []
     for slice_ in pool.remote:
         names = slice_.names()
         taken = [i for i, name in enumerate(names) if use.holds(name)]
@@ -72,6 +74,12 @@ def _remote(pool: Pool, use: PoolUse, known: Known) -> tuple[DeviceKind, ...]:
             kinds = kinds_of(slice_, _NO_ATTRIBUTES, known)
             found.extend(kinds[i] for i in taken if kinds[i].raw.get("consumesCounters"))
     return tuple(found)
+
+
+def moved_use(use: NodeUse, places: Mapping[int, int]) -> NodeUse:
+    """Return the use of devices that stand in another order."""
+    amounts = tuple(sorted((places[position], amounts) for position, amounts in use.amounts))
+    return NodeUse(moved(use.dedicated, places), moved(use.shared, places), amounts, use.remote)
 
 
 def amounts_by_position(use: NodeUse) -> Mapping[int, Mapping[str, int]]:

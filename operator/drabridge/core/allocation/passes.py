@@ -1,0 +1,154 @@
+"""The filter pass: on which nodes of a cluster a Pod can get its devices.
+
+What a pass has found out holds for the next Pod of the kind, except on nodes where something changed in between: a
+slice, or what is in use of a pool. Snapshots and states say what that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drabridge.core.allocation.allocate import (
+    INVALID_POOLS,
+    UNFORESEEN,
+    Interrupt,
+    answer_for,
+    demand_for,
+    failure,
+    problem_for,
+)
+from drabridge.core.allocation.claims import Claim
+from drabridge.core.allocation.demand import Demand
+from drabridge.core.allocation.nodes import Node
+from drabridge.core.allocation.outcomes import Undecided, Unfit
+from drabridge.core.allocation.schema import blamed
+from drabridge.core.allocation.search import Solution
+from drabridge.core.allocation.settings import DEFAULTS, Settings
+from drabridge.core.allocation.slices import PoolKey
+from drabridge.core.allocation.snapshot import Snapshot
+from drabridge.core.allocation.state import AllocatedState
+from drabridge.core.allocation.texts import Fatal
+from drabridge.core.allocation.views import view_of
+
+_MOST_PASSES: Final = 16
+"""Kinds of Pods whose passes are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes by outcome, each in the order given."""
+
+    fitting: tuple[Node, ...]
+    others: tuple[tuple[Node, Unfit | Undecided], ...]
+
+
+def fits(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    nodes: Sequence[Node],
+    claims: Sequence[Claim],
+    settings: Settings = DEFAULTS,
+    *,
+    interrupt: Interrupt | None = None,
+) -> Filtered:
+    """Say on which nodes the claims of a Pod can be allocated.
+
+    Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
+    """
+    demand = demand_for(snapshot, claims, settings)
+    passes = snapshot.findings.passes
+    key = (demand, settings.effort, settings.gathering)
+    known: _Pass | None = passes.get(key)
+    if known is None or not known.follow(snapshot, state):
+        if len(passes) >= _MOST_PASSES:
+            passes.clear()
+        known = passes[key] = _Pass(snapshot, state, demand)
+    try:
+        return known.run(nodes, claims, settings, interrupt)
+    except UNFORESEEN as error:
+        raise blamed(snapshot.all_slices(), error) from error
+
+
+class _Pass:
+    """What is known of the nodes for one kind of Pods, at one moment."""
+
+    def __init__(self, snapshot: Snapshot, state: AllocatedState, demand: Demand) -> None:
+        self._snapshot = snapshot
+        self._state = state
+        self._demand = demand
+        self._known: dict[str, tuple[Node, Unfit | Undecided | None]] = {}
+        """Node name -> the node, and why it does not fit."""
+        self._nodes: dict[PoolKey, set[str]] = {}
+        """Pool -> the nodes that look at it."""
+
+    def follow(self, snapshot: Snapshot, state: AllocatedState) -> bool:
+        """Go on to another moment: forget the nodes on which something changed. Returns whether that is known."""
+        if snapshot is not self._snapshot:
+            slices = snapshot.history.since(self._snapshot.history)
+            if slices is None:
+                return False
+            for name, pool in slices:
+                if not name:
+                    return False
+                self._known.pop(name, None)
+                self._forget(pool)
+            self._snapshot = snapshot
+        if state is not self._state:
+            pools = state.history.since(self._state.history)
+            if pools is None:
+                return False
+            for pool in pools:
+                self._forget(pool)
+            self._state = state
+        return True
+
+    def _forget(self, pool: PoolKey) -> None:
+        for name in self._nodes.get(pool, ()):
+            self._known.pop(name, None)
+
+    def run(
+        self, nodes: Sequence[Node], claims: Sequence[Claim], settings: Settings, interrupt: Interrupt | None
+    ) -> Filtered:
+        """Look at each node, or remember what it was."""
+        known = self._known
+        fitting: list[Node] = []
+        others: list[tuple[Node, Unfit | Undecided]] = []
+        for node in nodes:
+            entry = known.get(node.name)
+            if entry is None or entry[0] is not node:
+                entry = self._look(node, claims, settings, interrupt)
+            if entry[1] is None:
+                fitting.append(node)
+            else:
+                others.append((node, entry[1]))
+        return Filtered(tuple(fitting), tuple(others))
+
+    def _look(
+        self, node: Node, claims: Sequence[Claim], settings: Settings, interrupt: Interrupt | None
+    ) -> tuple[Node, Unfit | Undecided | None]:
+        snapshot = self._snapshot
+        view = view_of(snapshot, node, settings)
+        problem = problem_for(view, self._demand, snapshot)
+        try:
+            answer = answer_for(problem, view.use(self._state, snapshot), settings, interrupt)
+        except Fatal as error:
+            raise failure(error, claims, view) from None
+        verdict: Unfit | Undecided | None
+        if isinstance(answer.end, Solution):
+            verdict = None
+        elif answer.end is None:
+            verdict = Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
+        else:
+            verdict = Undecided(answer.steps, answer.end.cause)
+            if interrupt is not None:
+                return node, verdict
+        entry = self._known[node.name] = (node, verdict)
+        for pool, _ in view.layout.seen:
+            looking = self._nodes.get(pool)
+            if looking is None:
+                self._nodes[pool] = {node.name}
+            else:
+                looking.add(node.name)
+        return entry

@@ -1,0 +1,36 @@
+"""The plain model against upstream's recorded answers: only who is right there may judge others."""
+
+from __future__ import annotations
+
+import pytest
+
+from allocation_answers import Outcome, Recorded, random_scenarios, table
+from allocation_model import Steps, answer
+
+MOST_STEPS = 2_000
+BEYOND = 8
+"""So many of the recorded scenarios may need more steps than the model is given here."""
+
+
+def differences(recorded: tuple[Recorded, ...]) -> tuple[list[str], int]:
+    different, beyond = [], 0
+    for each in recorded:
+        wanted = each.answers["experimental"]
+        try:
+            given = answer(each.scenario, most_steps=MOST_STEPS)
+        except Steps:
+            beyond += 1
+            continue
+        if (Outcome.of(given), given["allocateOneInvocations"]) != (
+            Outcome.of(wanted),
+            wanted["allocateOneInvocations"],
+        ):
+            different.append(each.name)
+    return different, beyond
+
+
+@pytest.mark.parametrize("recorded", [table(), random_scenarios()], ids=["upstream's table", "random scenarios"])
+def test_the_model_says_what_upstream_said_in_as_many_steps(recorded: tuple[Recorded, ...]) -> None:
+    different, beyond = differences(recorded)
+    assert different == []
+    assert beyond <= BEYOND
