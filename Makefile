@@ -13,18 +13,21 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak bench fuzz-allocator lint verify generate e2e format lock clean
+.PHONY: help setup demo demo-bind test soak bench fuzz-allocator lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
 
 demo: $(INSTALLED) ## Show it at work on a real control plane (KEEP=1: leave it; KUBECONFIG=... [YES=1]: on a cluster)
 	@KEEP=$(KEEP) YES=$(YES) $(BIN)/python hack/demo.py
+
+demo-bind: $(INSTALLED) ## The same with delivery Bind: Pods unchanged, devices chosen by drabridge, on Kubernetes 1.37
+	@BIND=1 KEEP=$(KEEP) KUBECONFIG= $(BIN)/python hack/demo.py
 
 ##@ Develop
 test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage floors

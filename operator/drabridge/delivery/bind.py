@@ -423,7 +423,8 @@ class Bindings:
             return request
         results: tuple[Mapping[str, Any], ...] = ()
         if claims := request.claims():
-            outcome = self._devices.allocate(node, claims)
+            strategy = strategy_of(scene.asking.names, self._caches.cluster())
+            outcome = self._devices.allocate(node, claims, strategy)
             if not isinstance(outcome, Allocated):
                 return scene.short_of()
             results = outcome.results

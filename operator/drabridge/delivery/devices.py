@@ -14,14 +14,19 @@ import structlog
 from drabridge.core.allocation.allocate import allocate
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.outcomes import Allocated, Undecided, Unfit
+from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, Holding, holdings
+from drabridge.core.allocation.strategy import Strategy as DeviceOrder
 from drabridge.core.bind.devices import SliceRecord
 from drabridge.core.bind.nodes import BindNode
 from drabridge.core.bind.taints import TaintRule, tainted
 from drabridge.core.errors import InvalidInput
+from drabridge.core.policy import Strategy
 from drabridge.delivery.verdicts import Verdicts
 from drabridge.kube.caches import BindStores, Change, Store
+
+_SETTINGS = {each: Settings(strategy=DeviceOrder(each.value)) for each in Strategy}
 
 _log = structlog.get_logger(__name__)
 
@@ -169,9 +174,12 @@ class Devices:
         else:
             self.verdicts.touch_all()
 
-    def allocate(self, node: BindNode, claims: Sequence[Claim]) -> Allocated | Unfit | Undecided:
+    def allocate(
+        self, node: BindNode, claims: Sequence[Claim], strategy: Strategy = Strategy.FIRST_FIT
+    ) -> Allocated | Unfit | Undecided:
         """Find devices for the claims on a node. Raises AllocationError and InvalidInput."""
-        return allocate(self._snapshot, self._state, node.facts, claims, new_share=self._new_share)
+        settings = _SETTINGS[strategy]
+        return allocate(self._snapshot, self._state, node.facts, claims, settings, new_share=self._new_share)
 
     def holders(self, key: str) -> set[str]:
         """The claims that hold what a claim of `overlaps` holds as well."""

@@ -349,9 +349,9 @@ async def test_a_filter_that_is_repeated_looks_only_at_nodes_that_changed(rig: R
     asked: list[str] = []
     allocate = rig.devices.allocate
 
-    def counted(node: Any, claims: Any) -> Any:
+    def counted(node: Any, *rest: Any) -> Any:
         asked.append(node.name)
-        return allocate(node, claims)
+        return allocate(node, *rest)
 
     rig.devices.allocate = counted  # type: ignore[method-assign]
     await rig.bindings.filter(first, rig.names)
