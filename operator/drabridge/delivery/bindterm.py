@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
 from typing import Any
 
@@ -101,6 +102,7 @@ class BindTerm:
                 self._devices.rebuild()
                 await self._look_at_rules()
                 await self.bindings.sweep(first=True)
+                gc.freeze()  # else each full collection walks all that is cached, for seconds in a large cluster
             except DrabridgeError as error:
                 _log.warning("cannot begin to bind Pods", error=str(error))
                 await self._clock.pause(stop, AGAIN_AFTER)

@@ -74,7 +74,8 @@ class SchedulerCredentials:
         have = {name: _decoded(value) for name, value in (secret.get("data") or {}).items()}
         wanted = have
         certificate = have.get("tls.crt", b"")
-        if needs_renewal(certificate, self._clock.wall()) or not is_signed_by(certificate, current):
+        stale = needs_renewal(certificate, self._clock.wall()) or not is_signed_by(certificate, current)
+        if stale or not have.get("tls.key"):
             wanted = self._fresh(current, bundle)
         elif have.get("ca.crt") != bundle:
             wanted = {**have, "ca.crt": bundle}
