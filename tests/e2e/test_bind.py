@@ -289,7 +289,7 @@ WRITES = {
     "claim": ("POST", "/resourceclaims"),
     "claim status": ("PATCH", "/resourceclaims/extended-resources-[^/]*/status"),
     "pod status": ("PATCH", "/pods/[^/]*/status"),
-    "binding": ("POST", "/binding"),
+    "binding": ("POST", "/pods/[^/]*/binding"),
 }
 FAULTS = (
     Fault.CONFLICT,

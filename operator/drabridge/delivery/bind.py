@@ -319,7 +319,11 @@ class Bindings:
         fields = f"spec.schedulerName={self._caches.bind_scheduler},spec.nodeName="
         async for page in self._client.list_pages(PODS, field_selector=fields):
             for raw in page["items"]:
-                seen = SeenPod.of(raw)
+                try:
+                    seen = SeenPod.of(raw)
+                except InvalidInput as error:
+                    _log.warning("cannot read a Pod", error=str(error))
+                    continue
                 if left := self._leftovers(seen):
                     keys = tuple(record.key for record in left)
                     await self._undo_quietly(Undoing(seen.pod, keys, "an earlier leader left it"))

@@ -144,12 +144,17 @@ class Devices:
             return
         if self._state.holdings(key) is not None:
             self._state = self._state.release(key)
-        free: list[Holding] = []
+        self._state = self._state.commit(key, ())
         taken: list[Holding] = []
+        free: list[Holding] = []
         for holding in wanted:
             self._touch_pool(holding.key)
-            (free if self._is_free(holding) else taken).append(holding)
-        self._state = self._state.commit(key, free)
+            # One by one: a claim that somebody wrote by hand may hold the same thing twice.
+            if self._is_free(holding):
+                free.append(holding)
+                self._state = self._state.release(key).commit(key, free)
+            else:
+                taken.append(holding)
         if taken:
             self.overlaps[key] = ", ".join(holding.label for holding in taken)
         else:

@@ -600,6 +600,24 @@ async def test_two_claims_with_one_device_are_seen_and_the_device_is_free_when_b
     assert (await rig.bindings.filter(second, rig.names)).nodes == ["node-0", "node-1"]
 
 
+async def test_a_claim_that_holds_one_device_twice_is_told_as_well(rig: Rig) -> None:
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}
+    odd = claim("odd", allocation={"devices": {"results": [result, result]}})
+    odd["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    rig.world.add("ResourceClaim", odd)
+    assert rig.devices.overlaps == {"default/odd": "gpu.example.com/node-0/gpu-0"}
+    assert rig.devices.in_use("node-0") == (1, 2)
+
+
+async def test_an_allocation_that_cannot_be_read_does_not_stop_anybody(rig: Rig) -> None:
+    odd = claim("odd", allocation={"devices": {"results": [{"request": "r", "driver": 3}]}})
+    odd["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    rig.world.add("ResourceClaim", odd)
+    rig.add_pod(pod().app(gpu=1))
+    await rig.settle()
+    assert bound(rig.world.pods()[0])
+
+
 async def test_scores_follow_the_strategy(rig: Rig) -> None:
     made = rig.add_pod(pod().app(gpu=1))
     assert not await rig.schedule(made)
