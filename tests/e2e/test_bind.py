@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import ssl
@@ -237,6 +238,66 @@ async def test_the_strategy_of_the_policy_chooses_the_node(
         await bound(site, await site.create(ns, pod(f"pod-{number}", container(limits={gpu.name: 2}))))
     pods = (await site.api.call("GET", f"/api/v1/namespaces/{ns}/pods"))["items"]
     assert len({each["spec"]["nodeName"] for each in pods}) == {"Pack": 1, "Spread": 4}[strategy]
+
+
+async def test_the_schedulers_own_pods_are_admitted_and_rolled_for_their_credentials(site: BindSite) -> None:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/drabridge-scheduler"
+    deployment = await wait_for(
+        lambda: site.api.call("GET", path),
+        "two Pods of the scheduler",
+        until=lambda seen: seen.get("status", {}).get("updatedReplicas") == 2,
+    )
+    assert deployment["spec"]["template"]["metadata"]["annotations"]["drabridge.io/credentials"]
+    assert not [each for each in deployment["status"]["conditions"] if each["type"] == "ReplicaFailure"]
+
+
+async def test_a_tainted_device_is_not_given_away(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=1)
+    taint = {"key": "example.com/sick", "effect": "NoSchedule"}
+    rule = {"metadata": {"name": gpu.policy}, "spec": {"deviceSelector": {"pool": gpu.nodes[0]}, "taint": taint}}
+    path = f"{RESOURCE_API}/devicetaintrules"
+    await site.api.call("POST", path, rule)
+    await asyncio.sleep(3)  # rules are listed every two seconds
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+    assert "NotEnoughDevices" in await unschedulable(site, made)
+    await site.api.call("DELETE", f"{path}/{gpu.policy}")
+    await bound(site, made)
+
+
+async def test_a_pod_is_bound_once_its_devices_are_prepared(site: BindSite, ns: str, serve: Serve) -> None:
+    gpu = await bind(site, serve, devices=0)
+    devices = {
+        "name": "gpu-0",
+        "bindsToNode": True,
+        "bindingConditions": ["example.com/attached"],
+        "bindingFailureConditions": ["example.com/broken"],
+    }
+    pool = {"name": gpu.nodes[0], "generation": 1, "resourceSliceCount": 1}
+    driver = f"{gpu.policy}.example.com"
+    spec = {"driver": driver, "nodeName": gpu.nodes[0], "pool": pool, "devices": [devices]}
+    path = f"{RESOURCE_API}/resourceslices"
+    await site.api.call("POST", path, {"metadata": {"name": gpu.policy}, "spec": spec})
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+
+    async def allocated() -> Object | None:
+        return next((claim for claim in await claims(site, ns) if devices_of(claim)), None)
+
+    claim = await wait_for(allocated, "the device to be allocated")
+    assert claim
+    await asyncio.sleep(1)
+    assert not (await site.pod(made))["spec"].get("nodeName")
+    condition = {
+        "type": "example.com/attached",
+        "status": "True",
+        "reason": "Attached",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"devices": [{"driver": driver, "pool": gpu.nodes[0], "device": "gpu-0", "conditions": [condition]}]}
+    path = f"{RESOURCE_API}/namespaces/{ns}/resourceclaims/{claim['metadata']['name']}/status"
+    await site.api.call("PATCH", path, {"status": status}, MERGE_PATCH)
+    await bound(site, made)
+    await check(site, ns)
 
 
 # --- who may ask, and what

@@ -136,6 +136,7 @@ async def test_view_and_admin_include_policies(plane: ControlPlane) -> None:
 OVERLAYS = {
     "default with NetworkPolicy": ("default", ["network-policy"]),
     "default with ServiceMonitor": ("default", ["prometheus"]),
+    "bind with NetworkPolicy": ("bind", ["network-policy"]),
     "cert-manager with everything": ("cert-manager", ["network-policy", "prometheus"]),
 }
 

@@ -55,6 +55,9 @@ ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all annotations of an object, keys and values (apimachinery, TotalAnnotationSizeLimitB)."""
 
 DELIVERY_LABEL = "drabridge.io/delivery"
+WATCHED = f"{DELIVERY_LABEL},{DELIVERY_LABEL}!=Bind"
+"""The label selector of the Pods that the operator watches. Of Pods that Bind serves, their claims tell enough."""
+
 OPT_OUT = "drabridge.io/rewrite"
 POD_CLAIM_NAME = "drabridge"
 """Our entry's name in spec.resourceClaims, unless the Pod uses it already."""

@@ -19,7 +19,7 @@ import structlog
 import uvloop
 
 from drabridge.core.errors import Bug
-from drabridge.core.rewrite import DELIVERY_LABEL
+from drabridge.core.rewrite import WATCHED
 from drabridge.delivery.operator import Operator
 from drabridge.kube.caches import Caches, Store
 from drabridge.kube.credentials import Endpoint
@@ -128,7 +128,7 @@ def settings() -> kopf.OperatorSettings:
     result.posting.enabled = False
     result.persistence.diffbase_storage = NoDiffBase()
     result.persistence.progress_storage = NoProgress()
-    result.watching.label_selectors["pods"] = DELIVERY_LABEL
+    result.watching.label_selectors["pods"] = WATCHED
     result.watching.chunk_size = 500
     result.watching.server_timeout = 300
     result.watching.connect_timeout = 10

@@ -28,7 +28,7 @@ from drabridge.core.names import is_extended
 from drabridge.core.podview import PodView
 from drabridge.core.policy import PolicyView, effective
 from drabridge.core.quantity import Quantity
-from drabridge.core.rewrite import DELIVERY_LABEL, our_claim
+from drabridge.core.rewrite import WATCHED, our_claim
 from drabridge.core.supply import SliceView
 from drabridge.core.usage import Usages, count
 from drabridge.kube import resources
@@ -258,9 +258,7 @@ class Caches:
     """All stores, and the cluster as they show it."""
 
     def __init__(self, schedulers: Iterable[str], bind_scheduler: str = "") -> None:
-        self.pods = Store(
-            resources.PODS, PodRecord.of, label_selector=DELIVERY_LABEL, index=lambda record: record.claim_key
-        )
+        self.pods = Store(resources.PODS, PodRecord.of, label_selector=WATCHED, index=lambda record: record.claim_key)
         self.claims = Store(resources.RESOURCE_CLAIMS, ClaimView.of)
         self.classes = Store(resources.DEVICE_CLASSES, ClassView.of)
         self.policies = Store(resources.EXTENDED_RESOURCE_POLICIES, PolicyRecord.of)
