@@ -19,6 +19,7 @@ from upstream.faultproxy import FaultProxy
 from upstream.installation import NAMESPACE, Installation, Replica
 from upstream.processes import free_port
 from upstream.scheduler import BindScheduler
+from upstream.switch import Switch
 
 if TYPE_CHECKING:
     from e2e.conftest import Serve
@@ -38,16 +39,25 @@ class BindSite(Site):
     proxy: FaultProxy
     scheduler: BindScheduler
     kubeconfig: Path
-    port: int
+    switch: Switch
 
     def __post_init__(self) -> None:
         self.api = self.cluster.api
 
-    async def start_operator(self) -> Replica:
+    async def start_operator(self, *, webhook_port: int | None = None) -> tuple[Replica, int]:
+        """Start a replica; give it and the port of its extender, which nothing leads to yet."""
+        port = free_port()
         replica = await self.installation.start_replica(
-            f"--kubeconfig={self.kubeconfig}", webhook_port=self.installation.webhook_port
+            f"--kubeconfig={self.kubeconfig}",
+            f"--extender-address=127.0.0.1:{port}",
+            webhook_port=webhook_port or self.installation.webhook_port,
         )
         await self.installation.wait_trusted()
+        return replica, port
+
+    async def start_leader(self) -> Replica:
+        """Start a replica that kube-scheduler is led to."""
+        replica, self.switch.target = await self.start_operator()
         return replica
 
 
@@ -58,16 +68,16 @@ async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
         plane = ControlPlane(binary, None, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
-        port = free_port()
-        options = (*SITE_OPTIONS, f"--extender-address=127.0.0.1:{port}", "--lease-seconds=6")
+        switch = await stack.enter_async_context(Switch())
+        options = (*SITE_OPTIONS, "--lease-seconds=6")
         installation = Installation(plane, options=options, overlay="bind")
         await installation.install()
         original = await plane.kubeconfig_for(NAMESPACE, "drabridge")
         proxy = stack.enter_context(FaultProxy.before(original))
-        scheduler = BindScheduler(plane, port)
-        site = BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), port)
+        scheduler = BindScheduler(plane, switch.port)
+        site = BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), switch)
         stack.push_async_exit(installation)
-        await site.start_operator()
+        await site.start_leader()
         stack.callback(scheduler.stop)
         await scheduler.start()
         playing = asyncio.create_task(plane.play_kubelets())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from cluster_site import allocation, container, pod
 from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.faultproxy import Fault
 from upstream.installation import NAMESPACE
+from upstream.processes import free_port
 
 if TYPE_CHECKING:
     from e2e.conftest import Serve
@@ -308,7 +310,7 @@ async def ask(site: BindSite, path: str, body: Any, *, certificate: bool = True)
     tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
     if certificate:
         tls.load_cert_chain(directory / "tls.crt", directory / "tls.key")
-    url = f"https://127.0.0.1:{site.port}{path}"
+    url = f"https://127.0.0.1:{site.switch.port}{path}"
     host = f"drabridge-extender.{NAMESPACE}.svc"
     async with (
         aiohttp.ClientSession() as session,
@@ -391,9 +393,61 @@ async def test_a_leader_that_is_killed_on_the_way_leaves_nothing_that_its_succes
     await wait_for(lambda: injection.hits, "the write")
     site.installation.replicas[-1].process.send(signal.SIGKILL)
     site.proxy.calm()
-    await site.start_operator()
+    await site.start_leader()
     await bound(site, made, deadline=60)
     await check(site, ns)
+
+
+@pytest.mark.parametrize("write", WRITES)
+async def test_a_leader_that_is_paused_on_the_way_writes_nothing_when_it_wakes_up(
+    site: BindSite, ns: str, serve: Serve, write: str
+) -> None:
+    gpu = await bind(site, serve, devices=1)
+    method, path = WRITES[write]
+    paused = site.installation.replicas[-1]
+    injection = site.proxy.inject(Fault.DELAYED, method, f"/namespaces/{ns}{path}")
+    made = await site.create(ns, pod("pod", container(limits={gpu.name: 1})))
+    await wait_for(lambda: injection.hits, "the write")
+    paused.process.send(signal.SIGSTOP)
+    site.proxy.calm()
+    successor, port = await site.start_operator(webhook_port=free_port())
+    await wait_for(lambda: successor.metric("drabridge_leader"), "the other one to lead", deadline=40)
+    site.switch.target = port
+    await bound(site, made, deadline=90)
+    paused.process.send(signal.SIGCONT)
+    await wait_for(
+        lambda: paused.metric("drabridge_leader"), "it to see that it leads no more", until=lambda one: not one
+    )
+    await check(site, ns)
+    second = await site.create(ns, pod("second", container(limits={gpu.name: 1})))
+    assert "NotEnoughDevices" in await unschedulable(site, second)
+    await site.delete(second)
+    # The webhook's port is with the one that was paused; another leader takes its place.
+    await paused.stop()
+    await successor.stop()
+    await site.start_leader()
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_pods_come_and_go_under_random_faults(site: BindSite, ns: str, serve: Serve, seed: int) -> None:
+    gpu = await bind(site, serve, nodes=3, devices=4)
+    faults = (Fault.LOST, Fault.DROPPED, Fault.CONFLICT, Fault.INTERNAL_ERROR, Fault.TOO_MANY_REQUESTS)
+    site.proxy.at_random(seed, dict.fromkeys(faults, 0.03))
+    chance = random.Random(seed)
+    alive: list[Object] = []
+    for number in range(60):
+        alive.append(await site.create(ns, pod(f"pod-{number}", container(limits={gpu.name: chance.randint(1, 2)}))))
+        await asyncio.sleep(0.2)
+        if len(alive) > 5:
+            await site.delete(alive.pop(chance.randrange(len(alive))))
+    site.proxy.calm()
+    for each in alive:
+        await bound(site, each, deadline=90)
+    await check(site, ns)
+    for each in alive:
+        await site.delete(each)
+    await wait_for(lambda: claims(site, ns), "all claims to go", until=lambda left: not left, deadline=60)
+    assert sum(site.proxy.hits.values()) > 50
 
 
 async def test_two_claims_with_the_same_device_are_told(site: BindSite, ns: str, serve: Serve) -> None:

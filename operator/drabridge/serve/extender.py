@@ -29,9 +29,19 @@ Args = Mapping[str, Any]
 
 
 def application(bindings: Bindings) -> web.Application:
-    """The extender's server, to be run behind mutual TLS."""
+    """The extender's server, to be run behind mutual TLS.
+
+    A replica that does not lead ends the connection with its answer: kube-scheduler would go on asking it, since a
+    Service leads new connections elsewhere and not those that are there.
+    """
     extender = _Extender(bindings)
     app = web.Application(client_max_size=BODY_MAX)
+
+    async def send_elsewhere(_: web.Request, response: web.StreamResponse) -> None:
+        if not bindings.serving:
+            response.force_close()
+
+    app.on_response_prepare.append(send_elsewhere)
     app.router.add_post("/filter", extender.filter)
     app.router.add_post("/prioritize", extender.prioritize)
     app.router.add_post("/bind", extender.bind)

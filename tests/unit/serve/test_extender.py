@@ -23,6 +23,7 @@ class Answers:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.error: Exception | None = None
+        self.serving = True
 
     def _note(self, *call: Any) -> None:
         self.asked.append(call)
@@ -90,6 +91,15 @@ async def test_what_cannot_be_answered_now_is_an_error_in_the_answer(
     answers.error = Unavailable("later")
     body, wanted = CALLS[path]
     assert await ask(client, path, body) == wanted
+
+
+@pytest.mark.parametrize("serving", [True, False])
+async def test_who_does_not_lead_ends_the_connection_so_that_the_next_one_leads_elsewhere(
+    client: TestClient[Any, Any], answers: Answers, serving: bool
+) -> None:
+    answers.serving = serving
+    response = await client.post("/bind", data="{}")
+    assert (response.headers.get("Connection") == "close") is not serving
 
 
 async def test_a_bug_of_ours_says_so_and_no_more(client: TestClient[Any, Any], answers: Answers) -> None:
