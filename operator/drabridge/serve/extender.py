@@ -40,6 +40,7 @@ def application(bindings: Bindings) -> web.Application:
     async def send_elsewhere(_: web.Request, response: web.StreamResponse) -> None:
         if not bindings.serving:
             response.force_close()
+            response.headers["Connection"] = "close"  # said as well, so that the client does not find out too late
 
     app.on_response_prepare.append(send_elsewhere)
     app.router.add_post("/filter", extender.filter)
