@@ -1,7 +1,8 @@
 """How fast rewritten Pods are served, beside native ones, and how the webhook answers: `make bench > bench.json`.
 
 The figures are JSON on stdout; what is being measured is said on stderr. Everything runs on the same machine: control
-planes, operator, and the clients that load them. Not a test: nothing here passes or fails.
+planes, operator, and the clients that load them. Not a test: nothing here passes or fails. Arguments choose parts:
+`throughput`, `load`.
 """
 
 from __future__ import annotations
@@ -194,20 +195,20 @@ def holds(identity: str) -> Callable[[Object], bool]:
     return lambda lease: str(lease["spec"].get("holderIdentity", "")).startswith(identity)
 
 
-async def main() -> None:
-    rows = await compare()
-    by = {(row["delivery"], row["qps"]): row["per_second"] for row in rows}
-    report = {
-        "cpus": os.cpu_count(),
-        "throughput": rows,
-        "rewrite_over_native": {
+async def main(parts: set[str]) -> None:
+    report: dict[str, Any] = {"cpus": os.cpu_count()}
+    if "throughput" in parts:
+        rows = await compare()
+        by = {(row["delivery"], row["qps"]): row["per_second"] for row in rows}
+        report["throughput"] = rows
+        report["rewrite_over_native"] = {
             str(qps): round(by["rewrite", qps] / by["native", qps], 2) for qps in ("default", 5000)
-        },
-        "load": await load(),
-    }
+        }
+    if "load" in parts:
+        report["load"] = await load()
     json.dump(report, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(set(sys.argv[1:]) or {"throughput", "load"}))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import ssl
+import sys
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -54,6 +56,13 @@ Examples:
   Also for Pods of a second scheduler that allocates ResourceClaims:
     drabridge operator --scheduler-names default-scheduler,batch-scheduler
 """
+
+COLLECT_AFTER = (20_000, 10, 10)
+"""Thresholds of the garbage collector. Python's own (700, 10, 10) would walk through all caches many times a minute."""
+
+SWITCH_AFTER = 0.0001
+"""Seconds that one thread may keep the interpreter while another waits for it. While Kopf's thread takes a list apart,
+each answer of the webhook waits that long several times; with Python's own 5 ms answers pile up for seconds."""
 
 REQUEST_TIMEOUT = 10.0
 """Seconds. A term of the Lease holder ends only when its last request does, and the next one waits for that."""
@@ -175,7 +184,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     ] = 5.0,
     lease_seconds: Annotated[
         int, typer.Option(envvar=_env("LEASE_SECONDS"), min=6, help="How long the Lease holds without renewal.")
-    ] = 15,
+    ] = 12,
     log_level: Annotated[
         logs.Level,
         typer.Option(envvar=_env("LOG_LEVEL"), metavar="<level>", help="debug, info, warning or error."),
@@ -207,6 +216,8 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     extender_at = _address(extender_address, "--extender-address") if extender_address else None
     serving = Serving(*addresses, extender_at, tls_dir, lifetimes, strict, leave_after)
     logs.configure(log_level, log_format)
+    gc.set_threshold(*COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_AFTER)
     uvloop.run(_run(options, kubeconfig, context, serving))
 
 
@@ -305,6 +316,9 @@ async def _prepare(
         if extending:
             await extending.certificates.refresh(extending.tls)
     await parts.prepare()
+    # What the caches hold now will mostly stay; a collection that walks through it holds up the webhook for as long.
+    gc.collect()
+    gc.freeze()
 
 
 async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,6 +31,9 @@ TOKEN_LIFETIME = timedelta(minutes=10)
 LOGIN_EVERY = 5.0
 """Seconds between two logins of Kopf's."""
 
+AT_ONCE = 10
+"""Events taken in before the webhook and others get their turn: about a millisecond's worth."""
+
 HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "slices", "namespaces", "caps")
 """The modules with the registrations."""
 
@@ -43,6 +47,8 @@ class Inbox:
         self._operator = operator
         self._loop = asyncio.get_running_loop()
         self._asked_at = float("-inf")
+        self._events: deque[tuple[Store[Any], Mapping[str, Any]]] = deque()
+        self._draining = False
 
     @property
     def caches(self) -> Caches:
@@ -51,7 +57,19 @@ class Inbox:
 
     def put(self, store: Store[Any], event: Mapping[str, Any]) -> None:
         """Have the operator take in one event."""
-        self._loop.call_soon_threadsafe(self._operator.wakeups.seen, store, event)
+        self._events.append((store, event))
+        if not self._draining:
+            self._draining = True
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        """Take in some events, and the rest when others have had their turn: a list of Kopf's brings thousands."""
+        self._draining = False  # first, so that whoever puts an event from now on calls us again
+        for _ in range(min(AT_ONCE, len(self._events))):
+            self._operator.wakeups.seen(*self._events.popleft())
+        if self._events and not self._draining:
+            self._draining = True
+            self._loop.call_soon(self._drain)
 
     async def endpoint(self) -> Endpoint:
         """How to reach the API server as the same identity, at most every few seconds.
@@ -129,7 +147,8 @@ def settings() -> kopf.OperatorSettings:
     result.persistence.diffbase_storage = NoDiffBase()
     result.persistence.progress_storage = NoProgress()
     result.watching.label_selectors["pods"] = WATCHED
-    result.watching.chunk_size = 500
+    result.watching.chunk_size = 50  # no other thread runs while the JSON of a page is parsed
+    result.queueing.idle_timeout = 0.1  # a worker keeps its last object as long, and a list makes thousands of workers
     result.watching.server_timeout = 300
     result.watching.connect_timeout = 10
     result.networking.request_timeout = 30

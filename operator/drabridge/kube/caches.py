@@ -106,8 +106,8 @@ class Store(Generic[View]):
         """
         key, version = key_of(raw), int(raw["metadata"]["resourceVersion"])
         known, before = self._entries.get(key, (self._gone.get(key, 0), None))
-        if version < known:
-            return None
+        if version < known or (version == known and before is not None and not deleted):
+            return None  # the second: a list shows again what we know, and reading it would take as long as at first
         after = None if deleted else self._read(raw)
         if after is None:
             self._forget(key, version)

@@ -172,7 +172,10 @@ class Elector:
     def _interval(self) -> float:
         if self._since is not None:
             return min(self._durations.retry, max(self._until_deadline(), 0.0))
-        return self._durations.retry * (1 + self._clock.jitter() / 5)
+        pause = self._durations.retry * (1 + self._clock.jitter() / 5)
+        # The moment that the Lease runs out should not be slept through. A little later, lest several collide.
+        left = self._free_at - self._clock.monotonic()
+        return min(pause, left + self._clock.jitter() / 10) if left > 0 else pause
 
     async def _attempt(self) -> None:
         """Renew, take or watch the Lease, once. A lost race is looked at again at once."""
