@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -187,10 +187,17 @@ def _which(wanted: Outcome, got: Outcome) -> str:
     return " (text)" if wanted.error is not None else " (results)"
 
 
+class Upstream(Protocol):
+    """Who is right."""
+
+    def ask(self, scenario: Mapping[str, Any], /) -> dict[str, Any]:
+        """Answer a scenario."""
+
+
 class Comparison:
     """Asks all of them, and keeps the sums."""
 
-    def __init__(self, oracle: Oracle, directory: Path) -> None:
+    def __init__(self, oracle: Upstream, directory: Path) -> None:
         self.findings = Findings()
         self._oracle = oracle
         self._directory = directory
@@ -267,7 +274,7 @@ KEPT = frozenset(
 class Minimizer:
     """Takes pieces away from a scenario for as long as the difference stays of the same kind."""
 
-    def __init__(self, oracle: Oracle, found: Difference) -> None:
+    def __init__(self, oracle: Upstream, found: Difference) -> None:
         self._oracle = oracle
         self._best = found
         self._left = ATTEMPTS

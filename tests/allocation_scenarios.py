@@ -67,6 +67,8 @@ class Theme:
     requests: tuple[int, int] = (1, 3)
     kinds: tuple[int, int] = (1, 4)
     tight: bool = False
+    part: int = 100
+    """Percent of the traits that a scenario really has often."""
 
 
 def _theme(*often: str, **counts: Any) -> Theme:
@@ -77,7 +79,7 @@ def _theme(*often: str, **counts: Any) -> Theme:
 
 THEMES: Mapping[str, Theme] = {
     "mixed": _theme("constraints", "selectors", "sublists", "in use", "taints"),
-    "everything": _theme(*TRAITS),
+    "everything": _theme(*TRAITS, part=40),
     "easy": _theme("constraints", "config", "shared", "counters", devices=(6, 12), claims=(1, 2), requests=(1, 2)),
     "tiny": _theme("constraints", "selectors", "in use", devices=(1, 4), claims=(1, 2), requests=(1, 2)),
     "tight": _theme("constraints", "selectors", tight=True, devices=(3, 9)),
@@ -85,16 +87,16 @@ THEMES: Mapping[str, Theme] = {
     "partitions": _theme("counters", "selectors", "groups", "in use", tight=True, devices=(3, 9)),
     "shares": _theme("shared", "capacity", "in use", "counters", devices=(1, 6), tight=True),
     "lists": _theme("lists", "constraints", "derived", tight=True, devices=(3, 8)),
-    "sublists": _theme("sublists", "constraints", "all", "config", tight=True, devices=(2, 7)),
+    "sublists": _theme("sublists", "constraints", "all", "config", tight=True, devices=(2, 7), part=75),
     "all": _theme("all", "constraints", "sublists", "errors", "capacity", devices=(2, 7)),
     "errors": _theme("errors", "selectors", "derived", "constraints", "shared", tight=True, devices=(2, 7)),
     "admin": _theme("admin", "in use", "counters", "shared", "constraints", devices=(2, 6)),
-    "pools": _theme("pools", "nodes", "counters", "groups", "all"),
+    "pools": _theme("pools", "nodes", "counters", "groups", "all", part=60),
     "nodes": _theme("nodes", "binding", "node operations", "config"),
     "large": _theme("sublists", "all", "constraints", devices=(20, 40), claims=(1, 2), tight=True, kinds=(1, 2)),
     "trap": _theme(),
 }
-WEIGHTS = {"trap": 4, "alike": 3, "tight": 3, "lists": 2, "errors": 3, "all": 2, "everything": 2, "large": 1, "tiny": 2}
+WEIGHTS = {"trap": 8, "alike": 3, "tight": 3, "lists": 2, "errors": 3, "all": 2, "everything": 2, "large": 1, "tiny": 2}
 
 
 def scenario(seed: int, number: int, theme: str | None = None) -> Object:
@@ -201,6 +203,7 @@ class Builder:
 
     dice: Dice
     theme: Theme
+    often: frozenset[str] = frozenset()
     features: dict[str, bool] = field(default_factory=dict)
     slices: list[Object] = field(default_factory=list)
     claims: int = 1
@@ -209,6 +212,7 @@ class Builder:
     """(driver, pool, device), of what is likely to be there."""
 
     def build(self) -> Object:
+        self.often = frozenset(each for each in sorted(self.theme.often) if self.dice.percent(self.theme.part))
         self.features = self.choose_features()
         for number in range(self.dice.weighted({1: 6, 2: 3, 3: 1})):
             self.add_pool(number)
@@ -227,7 +231,7 @@ class Builder:
         }
 
     def likes(self, trait: str, *, often: float = 55, rarely: float = 6) -> bool:
-        return self.dice.percent(often if trait in self.theme.often else rarely)
+        return self.dice.percent(often if trait in self.often else rarely)
 
     def allows(self, feature: str) -> bool:
         """Whether requests may ask for something. What is off is asked for now and then all the same."""
@@ -443,9 +447,9 @@ class Builder:
     def capacity(self, name: str) -> Object:
         dice = self.dice
         if name == "memory":
-            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "2Gi", "5Gi", "1536Mi")
+            values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "1536Mi", "2Gi", "5Gi")
         else:
-            values, small = ("4", "10", "12"), ("1", "2", "500m", "3")
+            values, small = ("4", "10", "12"), ("500m", "1", "2", "3")
         capacity: Object = {"value": dice.choice(values)}
         kind = dice.weighted({"none": 5, "default": 2, "range": 4, "values": 2})
         if kind == "none":
@@ -724,11 +728,102 @@ def names_of(requests: Iterable[Object]) -> list[str]:
     ] or ["r0"]
 
 
+COUPLINGS = ("match", "distinct", "lists", "counters", "groups", "shares", "admin", "sublists", "errors", "all")
+
+
+def stages(dice: Dice) -> Object:
+    """Requests that choose from devices of their own, and are coupled by little more than one thing.
+
+    What an earlier request took is then seen by later ones through that thing only. A search that remembers its
+    failures, and leaves the thing out of what it remembers them by, misses the fit.
+    """
+    coupled = frozenset(dice.sample(COUPLINGS, dice.choice((1, 1, 2, 2, 3))))
+    kinds = "abc"[: dice.choice((2, 2, 3))]
+    devices, sets = [], []
+    if coupled & {"counters", "groups"}:
+        sets = [
+            {"name": f"set-{number}", "counters": {"slices": {"value": str(dice.randint(3, 6))}}}
+            for number in range(dice.randint(1, 2))
+        ]
+    for kind in kinds:
+        devices += [staged_device(dice, kind, coupled, sets) for _ in range(dice.randint(2, 4))]
+    if dice.percent(50):
+        dice.shuffle(devices)
+    for number, device in enumerate(devices):
+        device["name"] = f"d{number}"
+        device["attributes"]["index"] = {"int": number}
+    requests = [staged_request(dice, f"r{number}", kind, coupled) for number, kind in enumerate(kinds)]
+    if dice.percent(30):
+        requests.append(staged_request(dice, f"r{len(kinds)}", dice.choice(kinds), coupled))
+    constraints = []
+    for kind, name in (("match", "matchAttribute"), ("distinct", "distinctAttribute")):
+        if kind in coupled:
+            own = {"requests": dice.some([each["name"] for each in requests], least=2)} if dice.percent(30) else {}
+            constraints.append({name: f"{GPU}/{dice.choice('vw')}"} | own)
+    claims = [requests]
+    if not constraints and dice.percent(40):
+        cut = dice.randint(1, len(requests) - 1)
+        claims = [requests[:cut], requests[cut:]]
+    made = simple(devices, claims, constraints, **({"sharedCounters": sets} if sets else {}))
+    features = dict.fromkeys(EVERY_FEATURE, True) | {"listTypeAttributes": "lists" in coupled or dice.percent(50)}
+    if dice.percent(20):
+        used = [f"{GPU}/pool-0/{each['name']}" for each in dice.some(devices, least=0) if dice.percent(30)]
+        made["allocatedDevices"] = used
+    return made | {"features": features}
+
+
+def staged_device(dice: Dice, kind: str, coupled: frozenset[str], sets: list[Object]) -> Object:
+    def value() -> Any:
+        number = dice.randint(0, 2)
+        return [number, dice.randint(3, 4)] if "lists" in coupled and dice.percent(60) else number
+
+    odd = None if "errors" in coupled and dice.percent(30) else 1
+    device = simple_device(0, kind=kind, v=value(), w=value(), odd=odd)
+    if sets:
+        consumption: Object = {
+            "counterSet": dice.choice(sets)["name"],
+            "counters": {"slices": {"value": str(dice.randint(1, 3))}},
+        }
+        if "groups" in coupled:
+            consumption["compatibilityGroups"] = dice.choice(GROUP_SETS)
+            consumption["counters"]["slices"]["value"] = "1"
+        device["consumesCounters"] = [consumption]
+    if "shares" in coupled and dice.percent(80):
+        device |= {"allowMultipleAllocations": True, "capacity": {"slots": {"value": str(dice.randint(2, 4))}}}
+    return device
+
+
+def staged_request(dice: Dice, name: str, kind: str, coupled: frozenset[str]) -> Object:
+    others = f'device.attributes["DRIVER"].kind in ["{kind}", "{dice.choice("abc")}"]'
+    expressions = [others if dice.percent(80 if "shares" in coupled else 15) else KIND % kind]
+    if "errors" in coupled and dice.percent(40):
+        expressions.append('device.attributes["DRIVER"].odd == 1')
+    more: Object = {}
+    if "shares" in coupled:
+        more["capacity"] = {"requests": {"slots": str(dice.randint(1, 3))}} if dice.percent(85) else {}
+    if "admin" in coupled and dice.percent(50):
+        more["adminAccess"] = True
+        expressions = [dice.choice((others, "true", KIND % kind))]
+    count = None if "all" in coupled and dice.percent(25) else dice.choice((1, 1, 2, 2, 3))
+    request = exactly(name, count, *expressions, **more)
+    if "sublists" in coupled and dice.percent(60):
+        other = exactly(
+            name, dice.choice((1, 2)), *expressions[:1], **{k: v for k, v in more.items() if k == "capacity"}
+        )
+        entries = [{"name": f"s{number}"} | each["exactly"] for number, each in enumerate((request, other))]
+        for entry in entries:
+            entry.pop("adminAccess", None)
+        return {"name": name, "firstAvailable": dice.sample(entries, 2)}
+    return request
+
+
 # Traps: shapes in which a search that skips something wrongly is likely to be caught, with random details
 
 
 def trap(dice: Dice) -> Object:
     """One of the traps, blurred."""
+    if dice.percent(50):
+        return {"node": {"metadata": {"name": "node-1"}}} | stages(dice)
     build = dice.choice(
         (
             lists_and_kinds,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 DRIVER = "gpu.example.com"
@@ -136,12 +137,17 @@ def mig(cards: int, placements: Mapping[str, int] | None = None) -> list[Json]:
         {"name": f"card-{card}", "counters": {"compute": {"value": "7"}, "memory": {"value": "40Gi"}}}
         for card in range(cards)
     ]
+    return with_counters(devices, sets)
+
+
+def with_counters(devices: Sequence[Json], sets: Sequence[Json]) -> list[Json]:
+    """Write a pool of partitions as slices."""
     chunks = [devices[i : i + 64] for i in range(0, len(devices), 64)]
     set_chunks = [sets[i : i + 8] for i in range(0, len(sets), 8)]
     total = len(chunks) + len(set_chunks)
     slices = [slice_of(chunk, name=f"dev-{i}", count=total) for i, chunk in enumerate(chunks)]
-    for i, chunk in enumerate(set_chunks):
-        counters = slice_of((), name=f"sets-{i}", count=total, sharedCounters=chunk)
+    for i, each in enumerate(set_chunks):
+        counters = slice_of((), name=f"sets-{i}", count=total, sharedCounters=list(each))
         del counters["spec"]["devices"]
         slices.append(counters)
     return slices
@@ -149,6 +155,48 @@ def mig(cards: int, placements: Mapping[str, int] | None = None) -> list[Json]:
 
 def profile(name: str) -> str:
     return f"device.attributes['{DRIVER}'].profile == '{name}'"
+
+
+def links(count: int, tight: int) -> list[Json]:
+    """Devices that each take one port on the left and one on the right, as edges of a graph with `count` nodes a side.
+
+    The first `tight` + 1 nodes on the left lead to `tight` nodes on the right only, so that not all can be used.
+    """
+    devices = [
+        {
+            **device(f"link-{left:02}-{right:02}"),
+            "consumesCounters": [
+                {"counterSet": f"{side}-{number:02}", "counters": {"port": {"value": "1"}}}
+                for side, number in (("left", left), ("right", right))
+            ],
+        }
+        for left in range(count)
+        for right in range(tight if left <= tight else count)
+    ]
+    sets = [
+        {"name": f"{side}-{number:02}", "counters": {"port": {"value": "1"}}}
+        for side in ("left", "right")
+        for number in range(count)
+    ]
+    return with_counters(devices, sets)
+
+
+def unlike(count: int, need: int) -> list[Json]:
+    """Partitions of one card, no two of a size: `need` of them must take an exact sum that no `need` of them have."""
+    size = 1000
+    sizes = [2 * (17 * i * i % 97 + 3 * i) + 2 for i in range(count)]
+    middle = sum(sorted(sizes)[count // 2 - need // 2 :][:need]) // 2 * 2 + 1  # odd, and all sizes are even
+    devices = [
+        {
+            **device(f"part-{i:02}", index=i),
+            "consumesCounters": [
+                {"counterSet": "card", "counters": {"a": {"value": str(each)}, "b": {"value": str(size - each)}}}
+            ],
+        }
+        for i, each in enumerate(sizes)
+    ]
+    card = {"a": {"value": str(middle)}, "b": {"value": str(need * size - middle)}}
+    return with_counters(devices, [{"name": "card", "counters": card}])
 
 
 # Devices that are shared by capacity.
@@ -205,6 +253,7 @@ def _singles(count: int) -> list[Json]:
     return [request(f"r{i}") for i in range(count)]
 
 
+@cache
 def shapes() -> dict[str, Shape]:
     """The shapes by name."""
     one = [slice_of(plain(8))]
@@ -336,6 +385,20 @@ def shapes() -> dict[str, Shape]:
             ),
             False,
             200,
+        ),
+        "8 links of which 7 fit": Shape(scenario(links(8, 3), claim(request("r", 8))), False, 20),
+        "16 links of which 15 fit": Shape(scenario(links(16, 6), claim(request("r", 16))), False, 30),
+        "8 of 20 unlike partitions": Shape(scenario(unlike(20, 8), claim(request("r", 8))), False, 20_000),
+        "shares of unlike sizes, 16 on 4 NICs": Shape(
+            scenario(
+                [slice_of(nics(4, "1000M"))],
+                claim(*(share(f"r{i}", f"{size}M") for i, size in enumerate([251, 249] * 7 + [253, 251]))),
+            ),
+            False,
+            2_000,
+        ),
+        "placements on 8 cards": Shape(
+            scenario(mig(8), claim(request("a", 16, profile("3g")), request("b", 9, profile("1g")))), False, 60
         ),
         "GPU and NIC pairs on 8 roots": Shape(
             scenario(

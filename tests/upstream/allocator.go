@@ -366,6 +366,8 @@ type allocatorTiming struct {
 	Rounds   int               `json:"rounds"`
 	// TimeoutMs is for a single Allocate: what takes longer is not repeated.
 	TimeoutMs int64 `json:"timeoutMs"`
+	// BudgetMs is for all rounds: no more are begun after it.
+	BudgetMs int64 `json:"budgetMs"`
 }
 
 // allocatorTimes are nanoseconds. New, Allocate and Pass are medians over the rounds; Allocate is over the nodes
@@ -413,7 +415,11 @@ func (t allocatorTiming) run(ctx context.Context) (times allocatorTimes) {
 	}
 	lister, cache := t.Scenario.classLister(), dracel.NewCache(1000, t.Scenario.Features.cel())
 	var news, allocations, passes []time.Duration
+	start := time.Now()
 	for times.Rounds < max(t.Rounds, 1) && times.Error == "" {
+		if t.BudgetMs > 0 && times.Rounds > 0 && time.Since(start) > time.Duration(t.BudgetMs)*time.Millisecond {
+			break
+		}
 		allocator, tookNew, err := t.Scenario.newAllocator(ctx, state, lister, cache)
 		if err != nil {
 			times.Error = err.Error()

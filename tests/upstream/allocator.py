@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -78,14 +79,49 @@ class Oracle:
         return answer
 
 
-def bench(
-    program: Path, timings: Iterable[Mapping[str, Any]], *, flavour: Flavour = "experimental"
-) -> list[dict[str, Any]]:
-    """Let upstream time allocations: {name, scenario, nodes, rounds, timeoutMs} each (allocatorTiming in allocator.go).
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long upstream took, in seconds: medians over the rounds.
 
-    Gives nanoseconds: {name, new, first, allocate, pass, rounds, steps, fits[, error]}.
+    `new` is building the allocator from all slices, which kube-scheduler does once for a Pod; `allocate` is one node;
+    `whole_pass` is all nodes, one after the other; `first` is the very first Allocate, which compiles the selectors.
+    `steps` and `fits` (nodes) are those of the first pass. `error` ends the rounds: "timeout" for a search too long.
     """
-    lines = "".join(json.dumps(timing) + "\n" for timing in timings)
+
+    new: float
+    first: float
+    allocate: float
+    whole_pass: float
+    rounds: int
+    steps: int
+    fits: int
+    error: str
+
+
+def times(
+    program: Path,
+    scenarios: Mapping[str, Mapping[str, Any]],
+    *,
+    nodes: Sequence[Mapping[str, Any]] = (),
+    rounds: int = 200,
+    timeout: float = 3,
+    budget: float = 2,
+    flavour: Flavour = "experimental",
+) -> dict[str, Times]:
+    """Let upstream time scenarios, by name: each on its own node, or on all of `nodes` if there are any.
+
+    `timeout` (seconds) is for one Allocate, `budget` for all rounds of a scenario.
+    """
+    limits = {"rounds": rounds, "timeoutMs": int(timeout * 1000), "budgetMs": int(budget * 1000)}
+    lines = (
+        json.dumps({"name": name, "scenario": scenario, "nodes": list(nodes), **limits})
+        for name, scenario in scenarios.items()
+    )
     command = [str(program), "allocator-bench", f"--variant={flavour}"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
+    return {each["name"]: _times(each) for each in map(json.loads, done.stdout.splitlines())}
+
+
+def _times(said: Mapping[str, Any]) -> Times:
+    new, first, allocate, whole_pass = (said[name] / 1e9 for name in ("new", "first", "allocate", "pass"))
+    return Times(new, first, allocate, whole_pass, said["rounds"], said["steps"], said["fits"], said.get("error", ""))

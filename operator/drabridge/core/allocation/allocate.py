@@ -13,7 +13,7 @@ from typing import Final
 
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand, demand_of
-from drabridge.core.allocation.nodes import Node
+from drabridge.core.allocation.nodes import Node, SelectorProblem, matches
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.allocation.preference import preferred
 from drabridge.core.allocation.problem import Problem, problem_of
@@ -26,6 +26,7 @@ from drabridge.core.allocation.state import AllocatedState
 from drabridge.core.allocation.texts import Fatal, rendered
 from drabridge.core.allocation.use import NodeUse, moved_use
 from drabridge.core.allocation.views import NodeView, view_of
+from drabridge.core.errors import InvalidInput
 
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 """Upstream's only error that concerns the node alone."""
@@ -70,10 +71,13 @@ def allocate(
     interrupt: Interrupt | None = None,
     new_share: NewShareID | None = None,
 ) -> Allocated | Unfit | Undecided:
-    """Find devices on a node for all claims of a Pod, or none.
+    """Find devices on a node for all claims of a Pod, or none. Claims that are allocated keep their allocation.
 
     Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
     """
+    for claim in claims:
+        if claim.allocation is not None:
+            return _allocate_rest(snapshot, state, node, claims, settings, interrupt, new_share)
     try:
         demand = demand_for(snapshot, claims, settings)
         view = view_of(snapshot, node, settings)
@@ -90,6 +94,43 @@ def allocate(
     if answer.end is None:
         return Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
     return Undecided(answer.steps, answer.end.cause)
+
+
+def waiting(claims: Sequence[Claim], node: Node) -> tuple[Claim, ...] | None:
+    """Return the claims that are not allocated yet; None if an allocated one cannot be used on the node.
+
+    Raises InvalidInput for an allocation whose node selector is broken.
+    """
+    for claim in claims:
+        selector = (claim.allocation or {}).get("nodeSelector")
+        try:
+            if selector is not None and not matches(selector, node):
+                return None
+        except (SelectorProblem, *UNFORESEEN) as problem:
+            raise InvalidInput(
+                claim.object, "status.allocation.nodeSelector", f"cannot be read: {problem}", "free the claim"
+            ) from None
+    return tuple([claim for claim in claims if claim.allocation is None])
+
+
+def _allocate_rest(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    node: Node,
+    claims: Sequence[Claim],
+    settings: Settings,
+    interrupt: Interrupt | None,
+    new_share: NewShareID | None,
+) -> Allocated | Unfit | Undecided:
+    rest = waiting(claims, node)
+    if rest is None:
+        return Unfit(0)
+    outcome = allocate(snapshot, state, node, rest, settings, interrupt=interrupt, new_share=new_share)
+    if not isinstance(outcome, Allocated):
+        return outcome
+    fresh = iter(outcome.results)
+    found = tuple(next(fresh) if claim.allocation is None else claim.allocation for claim in claims)
+    return Allocated(found, outcome.steps)
 
 
 def demand_for(snapshot: Snapshot, claims: Sequence[Claim], settings: Settings) -> Demand:

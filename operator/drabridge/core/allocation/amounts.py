@@ -189,8 +189,8 @@ class Arithmetic:
         elif policy.range is not None and policy.range.min is not None:
             amount = self._in_range(capacity.name, policy.range, policy.range.min, requested)
         else:
-            larger = [value for value in policy.values if value.nano >= requested.nano]
-            amount = min(larger, key=lambda value: value.nano) if larger else requested
+            # They ascend, or the API server would not have taken them.
+            amount = next((value for value in policy.values if value.nano >= requested.nano), requested)
         if amount.nano < 0:
             raise CapacityProblem(capacity.name, "capacity value is negative")
         return amount

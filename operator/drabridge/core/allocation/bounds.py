@@ -124,7 +124,8 @@ class Bounds:
             candidates &= ~(self._stage.picked | self._stage.dedicated)
         elif goal.want.claim == claim:
             candidates &= ~self._stage.mine[claim]
-        need = goal.need if goal.fixed != () else MOST_RESULTS * 2  # All of nothing always fails
+        dead = goal.fixed == () or goal.want.index in self._roles.unreachable  # All of nothing always fails
+        need = len(self._problem.shape.class_of) + 1 if dead else goal.need
         current = goal.want.claim == claim
         return Way(goal, need, self._refined(goal, candidates, blocked, current=current))
 
@@ -256,6 +257,8 @@ class Bounds:
         if techniques.distinct_bound and not self._roles.ordered and self._collides(entries):
             return True
         if techniques.match_bound and not self._roles.ordered and len(entries) > 1 and self._crowds(entries):
+            return True
+        if techniques.flow_bound and techniques.counter_bound and self._sides and self._unpaired(entries):
             return True
         return techniques.flow_bound and self._overflows(entries)
 
@@ -428,6 +431,51 @@ class Bounds:
             network.arc(first_home + place, 1, self._room(home, [mask for mask, at in groups if at == home]))
         return network.largest_flow() < sum(sum(needs) for needs in merged.values())
 
+    @cached_property
+    def _sides(self) -> dict[int, bool]:
+        """Counter set -> whether it is on the left, if devices draw on two sets, one on either side; else empty."""
+        neighbours: dict[int, set[int]] = {}
+        for mask, _ in self._consuming if self._counting else ():
+            drawn = self._drawn(mask)
+            if len(drawn) > 2:
+                return {}
+            for number in drawn:
+                neighbours.setdefault(number, set()).update(drawn - {number})
+        return _sides_of(neighbours) if any(neighbours.values()) else {}
+
+    def _drawn(self, mask: int) -> set[int]:
+        """The counter sets that the devices of a role draw on."""
+        class_ = self._problem.shape.class_of[(mask & -mask).bit_length() - 1]
+        return {number for number, _ in self._problem.counters.groups[class_]}
+
+    def _unpaired(self, entries: list[Entry]) -> bool:
+        """Whether there is no way to give all requests devices with room on both sides."""
+        shared = self._stage.share_mask
+        union = wanted = 0
+        for entry in entries:
+            candidates, need = _united(entry)
+            if candidates & shared or any(way.goal.want.is_admin for way in entry):
+                continue
+            union |= candidates
+            wanted += need
+        pairs: dict[tuple[int, int], int] = {}
+        rest = union
+        for mask, _ in self._consuming:
+            if mask & union:
+                drawn = self._drawn(mask)
+                left = next((number for number in drawn if self._sides[number]), -1)
+                right = next((number for number in drawn if not self._sides[number]), -1)
+                pairs[left, right] = pairs.get((left, right), 0) | (mask & union)
+                rest &= ~mask
+        network = Network(2 + len(self._sides))
+        places = {number: 2 + place for place, number in enumerate(self._sides)}
+        for number, place in places.items():
+            room = self._room(number, [mask for pair, mask in pairs.items() if number in pair])
+            network.arc(*((0, place) if self._sides[number] else (place, 1)), room)
+        for (left, right), mask in pairs.items():
+            network.arc(places.get(left, 0), places.get(right, 1), mask.bit_count())
+        return network.largest_flow() + rest.bit_count() < wanted
+
     def _groups(self, candidates: list[int]) -> list[tuple[int, int]]:
         """Split the candidates by who may have them and by the counter set that they draw on (-1: none)."""
         union = 0
@@ -528,6 +576,22 @@ class Bounds:
 
 def _merged(one: dict[Element, int], other: dict[Element, int]) -> dict[Element, int]:
     return {element: one.get(element, 0) | other.get(element, 0) for element in {**one, **other}}
+
+
+def _sides_of(neighbours: dict[int, set[int]]) -> dict[int, bool]:
+    """Put each number on a side so that no neighbours are on one; empty if that cannot be done."""
+    sides: dict[int, bool] = {}
+    for start in sorted(neighbours):
+        queue = [start]
+        sides.setdefault(start, True)
+        for number in queue:
+            for other in sorted(neighbours[number]):
+                if sides.get(other) is sides[number]:
+                    return {}
+                if other not in sides:
+                    sides[other] = not sides[number]
+                    queue.append(other)
+    return sides
 
 
 def _united(entry: Entry) -> tuple[int, int]:

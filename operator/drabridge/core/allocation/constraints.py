@@ -61,8 +61,8 @@ def distinct_sets(state: State, value: Attribute) -> State:
 
 
 def tagged(value: Attribute) -> list[tuple[str, Any]]:
-    """Return the elements with their type, so that `true` and 1 differ."""
-    return [(value.kind, element) for element in value.values]
+    """Return the elements with their type, so that `true` and 1 differ; sorted, so that each run does the same."""
+    return [(value.kind, element) for element in sorted(value.values)]
 
 
 RULES: Final = {

@@ -151,14 +151,20 @@ def attribute_value(raw: Raw) -> Attribute:
 Known = MutableMapping[Any, DeviceKind]
 """Key -> kind. Weak, so that kinds nobody has devices of vanish."""
 
+_MOST_READ_SETS: Final = 32
+"""Read sets that a slice remembers its kinds for: users may write any number of selectors."""
+
 _SEEN_APART: Final = frozenset({"name", "attributes"})
 
 
 def kinds_of(slice_: Slice, reads: ReadSet, known: Known) -> tuple[DeviceKind, ...]:
     """Return the kinds of a slice's devices, in order. Raises InvalidInput for devices that cannot be read."""
-    found: tuple[DeviceKind, ...] | None = slice_.known.get(reads)
+    projections: dict[ReadSet, tuple[DeviceKind, ...]] = slice_.known.setdefault("kinds", {})
+    found = projections.get(reads)
     if found is None:
-        found = slice_.known[reads] = tuple(_project(slice_, reads, known))
+        if len(projections) >= _MOST_READ_SETS:
+            projections.clear()
+        found = projections[reads] = tuple(_project(slice_, reads, known))
     return found
 
 

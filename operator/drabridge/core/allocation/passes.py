@@ -18,6 +18,7 @@ from drabridge.core.allocation.allocate import (
     demand_for,
     failure,
     problem_for,
+    waiting,
 )
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.demand import Demand
@@ -57,6 +58,8 @@ def fits(
 
     Raises AllocationError for what makes an answer impossible on every node, InvalidInput for broken slices.
     """
+    if any(claim.allocation is not None for claim in claims):
+        return _fits_rest(snapshot, state, nodes, claims, settings, interrupt)
     demand = demand_for(snapshot, claims, settings)
     passes = snapshot.findings.passes
     key = (demand, settings.effort, settings.gathering)
@@ -69,6 +72,24 @@ def fits(
         return known.run(nodes, claims, settings, interrupt)
     except UNFORESEEN as error:
         raise blamed(snapshot.all_slices(), error) from error
+
+
+def _fits_rest(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    nodes: Sequence[Node],
+    claims: Sequence[Claim],
+    settings: Settings,
+    interrupt: Interrupt | None,
+) -> Filtered:
+    """Filter where some claims are allocated: by where those can be used, and then by the others."""
+    usable = [node for node in nodes if waiting(claims, node) is not None]
+    rest = [claim for claim in claims if claim.allocation is None]
+    found = fits(snapshot, state, usable, rest, settings, interrupt=interrupt)
+    outcomes: dict[int, Unfit | Undecided | None] = dict.fromkeys(map(id, usable))
+    outcomes.update((id(node), outcome) for node, outcome in found.others)
+    others = [(node, outcome) for node in nodes if (outcome := outcomes.get(id(node), Unfit(0))) is not None]
+    return Filtered(found.fitting, tuple(others))
 
 
 class _Pass:

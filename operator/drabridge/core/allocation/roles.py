@@ -8,10 +8,12 @@ and the exceptions, all of which end here in roles of one device.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.allocation import constraints as rules
+from drabridge.core.allocation.demand import MOST_RESULTS
 from drabridge.core.allocation.kinds import Attribute
 from drabridge.core.allocation.problem import DerivedFailure, Goal, Problem
 from drabridge.core.allocation.stage import Stage
@@ -42,6 +44,8 @@ class Roles:
         self._values: dict[tuple[int, int], Values] = {}
         self.vacuous = self._vacuous()
         """(claim, constraint) of distinctAttributes that no two devices can violate."""
+        self.unreachable = frozenset(_too_large(problem))
+        """Numbers of the wants that are too large in any case: the search turns back before their first device."""
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
@@ -106,6 +110,8 @@ class Roles:
         return all(mask & (mask - 1) == 0 and not mask & shared for mask in holders.values())
 
     def _may_raise(self, goal: Goal) -> bool:
+        if goal.want.index in self.unreachable:
+            return False
         hidden = 0 if goal.want.is_admin else self._stage.dedicated
         if goal.errors & ~hidden:
             return True
@@ -113,57 +119,32 @@ class Roles:
             return True
         return goal.fixed is not None and bool(goal.want.constraints) and self._breaks(goal) != ()
 
-    def _breaks(self, goal: Goal) -> tuple[int, ...] | None:
-        """Say where the walk over a fixed list may break a constraint: places in the list, None for anywhere.
+    def _breaks(self, goal: Goal) -> tuple[int, ...]:
+        """Say where the walk over a fixed list may break a constraint: places in the list.
 
-        Where it breaks depends on what earlier requests of the claim have left in the constraints. With one value for
-        each matchAttribute there are only so many cases.
+        Where it breaks depends on what earlier requests of the claim have left in the constraints. One value leads to
+        one place. With several left, a distinctAttribute breaks at the first of their places, and the elements that a
+        matchAttribute still allows break at the last: no other places come up.
         """
         fixed = goal.fixed or ()
         end = next((place for place, position in enumerate(fixed) if not goal.ok >> position & 1), len(fixed))
         found: set[int] = set()
         for index in goal.want.constraints:
-            places = self._breaks_of(goal, index, fixed[:end])
-            if places is None:
-                return None
-            found |= places
-        return tuple(sorted(found))
-
-    def _breaks_of(self, goal: Goal, index: int, walk: tuple[int, ...]) -> set[int] | None:
-        earlier = [
-            other
-            for other in self._problem.flat_goals[: goal.want.index]
-            if other.want.claim == goal.want.claim
-            and other.want.request is not goal.want.request
-            and index in other.want.constraints
-        ]
-        found = {self._break(goal, index, walk, None)}
-        if earlier:
-            is_match = self._problem.demand.claims[goal.want.claim].constraints[index].is_match
-            if not is_match or any(self._has_sets(other, index) for other in (*earlier, goal)):
-                return None
-            left = {element: None for other in earlier for element in self.values(other, index).masks}
-            found |= {self._break(goal, index, walk, element) for element in left}
-        return found - {len(walk)}
-
-    def _has_sets(self, goal: Goal, index: int) -> bool:
-        """Whether a device has more than one value, or one that is none."""
-        values = self.values(goal, index)
-        seen = 0
-        for mask in values.masks.values():
-            if seen & mask:
-                return True
-            seen |= mask
-        return bool(values.odd)
+            left: dict[Element | None, None] = {None: None}
+            for other in self._problem.flat_goals[: goal.want.index]:
+                if other.want.claim == goal.want.claim and index in other.want.constraints:
+                    left.update(dict.fromkeys(self.values(other, index).masks))
+            found |= {self._break(goal, index, fixed[:end], element) for element in left}
+        return tuple(sorted(found - {end}))
 
     def _break(self, goal: Goal, index: int, walk: tuple[int, ...], left: Element | None) -> int:
         """Return the place at which a walk breaks one constraint that has seen a value; the end if it does not."""
         lists = self._problem.demand.features.list_type_attributes
         is_match = self._problem.demand.claims[goal.want.claim].constraints[index].is_match
         rule = rules.RULES[is_match, lists]
-        state: rules.State = None if left is None else Attribute(left[0], frozenset((left[1],)), False)
-        if left is not None and lists:
-            state = (left[0], frozenset((left[1],)))
+        state: rules.State = None
+        if left is not None:
+            state = rule(None, Attribute(left[0], frozenset((left[1],)), False))
         for place, position in enumerate(walk):
             try:
                 value = self._problem.value(goal.want, index, self._problem.shape.class_of[position])
@@ -229,11 +210,19 @@ class Roles:
             if goal.fixed is None or not goal.want.constraints:
                 continue
             places = self._breaks(goal)
-            if places is None:
-                found.extend(1 << position for position in goal.fixed)
-            else:
-                found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
+            found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
         return [mask for mask in found if mask]
+
+
+def _too_large(problem: Problem) -> Iterator[int]:
+    """Give the wants that exceed the claim's limit even if the earlier requests take as few devices as they can."""
+    for claim in problem.goals:
+        taken = 0
+        for request in claim:
+            for goal in request:
+                if goal.need > MOST_RESULTS - taken:
+                    yield goal.want.index
+            taken += min((goal.need for goal in request), default=0)
 
 
 _OUT: Final = frozenset({"n", "e", "f"})

@@ -46,7 +46,8 @@ def answer(
         if not isinstance(scenario, Mapping):
             raise _bad("", "is no object")
         Checker("scenario", strict).check(scenario, SCENARIO)
-        outcome = _outcome(scenario, techniques, faults, strategy, budget)
+        features = _features(scenario)
+        outcome = outcome_of(scenario, Settings(features, faults, techniques, strategy, budget))
     except AllocationError as error:
         found["error"] = error.upstream
     except InvalidInput as error:
@@ -62,23 +63,25 @@ def answer(
     return {**found, "allocateOneInvocations": steps, "variant": "experimental"}
 
 
-def _outcome(
-    scenario: Mapping[str, Any], techniques: Techniques, faults: UpstreamFaults, strategy: Strategy, budget: int | None
-) -> Allocated | Unfit | Undecided:
+def outcome_of(scenario: Mapping[str, Any], settings: Settings) -> Allocated | Unfit | Undecided:
+    """Allocate what a scenario asks for. Raises InvalidInput; nothing is checked that is not looked at."""
     if scenario.get("node") is None:
         raise _bad("node", "is missing: no node")
-    try:
-        features = Features.of(scenario.get("features") or {})
-    except KeyError as error:
-        raise _bad("features", f"has {error}, which is no feature") from None
     claims = [{**claim, "status": None} for claim in scenario.get("claims") or ()]
     return allocate(
         Snapshot.of(scenario.get("slices") or (), scenario.get("classes") or ()),
         _state(scenario),
         Node.of(scenario["node"]),
         claims_of(claims),
-        Settings(features, faults, techniques, strategy, budget),
+        settings,
     )
+
+
+def _features(scenario: Mapping[str, Any]) -> Features:
+    try:
+        return Features.of(scenario.get("features") or {})
+    except KeyError as error:
+        raise _bad("features", f"has {error}, which is no feature") from None
 
 
 def _bad(path: str, problem: str) -> InvalidInput:

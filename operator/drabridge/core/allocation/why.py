@@ -115,8 +115,12 @@ class Why:
 def explain(
     snapshot: Snapshot, state: AllocatedState, node: Node, claims: Sequence[Claim], settings: Settings = DEFAULTS
 ) -> Why:
-    """Say why the claims do not fit on a node. Raises what `allocate` raises."""
-    return _Inquiry(snapshot, state, node, tuple(claims), settings).why()
+    """Say why the claims do not fit on a node. Raises what `allocate` raises.
+
+    Claims that are allocated are left out: they keep their devices, and cannot be used on other nodes.
+    """
+    rest = tuple(claim for claim in claims if claim.allocation is None)
+    return _Inquiry(snapshot, state, node, rest, settings).why()
 
 
 class _Inquiry:

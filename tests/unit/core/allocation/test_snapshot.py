@@ -161,3 +161,30 @@ def test_a_caller_can_end_a_search_and_ask_again() -> None:
     passed = fits(snapshot, AllocatedState(), [node("node-0")], claims, interrupt=lambda: "gone")
     assert [type(each).__name__ for _, each in passed.others] == ["Undecided"]
     assert isinstance(allocate(snapshot, AllocatedState(), node("node-0"), claims), Unfit)
+
+
+def allocated(name: str, *values: str) -> dict[str, Any]:
+    selector = {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [*values]}]}]
+    }
+    kept = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
+    return {**claim(request("r"), name=name), "status": {"allocation": {**kept, "nodeSelector": selector}}}
+
+
+def test_allocated_claims_keep_their_allocation_and_their_node() -> None:
+    snapshot, state = Snapshot.of(cluster(2), CLASSES), AllocatedState()
+    nodes = [node("node-0"), node("node-1")]
+    both = claims_of([claim(request("r"), name="new"), allocated("old", "node-1")])
+    assert isinstance(allocate(snapshot, state, nodes[0], both), Unfit)
+    found = allocate(snapshot, state, nodes[1], both)
+    assert isinstance(found, Allocated)
+    assert [result["devices"]["results"][0]["device"] for result in found.results] == ["gpu-0", "x"]
+    passed = fits(snapshot, state, nodes, both)
+    assert passed.fitting == (nodes[1],)
+    assert [each for each, _ in passed.others] == [nodes[0]]
+    too_many = claims_of([claim(request("r", 9), name="new"), allocated("old", "node-1")])
+    assert isinstance(allocate(snapshot, state, nodes[1], too_many), Unfit)
+    assert fits(snapshot, state, nodes, too_many).fitting == ()
+    for broken in (allocated("old", "a", "b"), {**claim(), "status": {"allocation": {"nodeSelector": 7}}}):
+        with pytest.raises(DrabridgeError, match=r"status.allocation.nodeSelector: cannot be read"):
+            allocate(snapshot, state, nodes[0], claims_of([broken]))
