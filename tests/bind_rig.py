@@ -82,6 +82,7 @@ class Rig:
     async def settle(self, tries: int = TRIES) -> None:
         """Schedule what is pending until everything is bound, or nothing more can be. A lost Lease has a successor."""
         for _ in range(tries):
+            sweeping = asyncio.create_task(self._sweep(first=False))
             for raw in [each for each in self.world.pods() if not each["spec"].get("nodeName")]:
                 try:
                     await self.schedule(raw)
@@ -90,7 +91,7 @@ class Rig:
                     await self._sweep()
                 except DrabridgeError:
                     pass
-            await self._sweep(first=False)
+            await sweeping
 
     async def _sweep(self, *, first: bool = True) -> None:
         try:

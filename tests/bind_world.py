@@ -68,6 +68,7 @@ class World:
     # --- what a client asks
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        await asyncio.sleep(0)
         return copy.deepcopy(self._find(resource, f"{namespace}/{name}" if namespace else name))
 
     async def list_pages(self, resource: Resource, *_: Any, **__: Any) -> AsyncIterator[Object]:

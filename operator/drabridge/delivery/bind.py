@@ -123,6 +123,7 @@ class Bindings:
         self._seen: OrderedDict[str, SeenPod] = OrderedDict()
         self._flights: dict[str, _Flight] = {}
         self._stuck: dict[str, Undoing] = {}  # by Pod UID
+        self._undos: dict[str, asyncio.Task[str]] = {}  # by Pod UID
         self._holds: dict[str, _Hold] = {}  # by Pod UID
         self.refused: set[str] = set()
         """UIDs of the Pods that fitted nowhere when they were looked at last."""
@@ -176,20 +177,20 @@ class Bindings:
         if flight is None:
             task = asyncio.create_task(self._bind(namespace, name, uid, node))
             flight = self._flights[uid] = _Flight(node, task)
-            task.add_done_callback(lambda done: self._landed(uid, done))
+            task.add_done_callback(lambda done: self._landed(self._flights, uid, done))
         elif flight.node != node:
             raise Conflict(f"Pod {namespace}/{name} is being bound to {flight.node}")
         await asyncio.shield(flight.task)  # a caller that hangs up must not stop it halfway
 
-    def _landed(self, uid: str, task: asyncio.Task[None]) -> None:
-        del self._flights[uid]
+    def _landed(self, running: dict[str, Any], uid: str, task: asyncio.Task[Any]) -> None:
+        del running[uid]
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, DrabridgeError):
-            _log.error("a bind failed in a way that nobody thought of", error=repr(error), exc_info=error)
+            _log.error("something failed in a way that nobody thought of", error=repr(error), exc_info=error)
 
     async def landed(self) -> None:
-        """Return when no bind is under way any more."""
-        while self._flights:
-            await asyncio.wait([flight.task for flight in self._flights.values()])
+        """Return when nothing is being written any more."""
+        while tasks := [*(flight.task for flight in self._flights.values()), *self._undos.values()]:
+            await asyncio.wait(tasks)
 
     def _must_serve(self) -> None:
         if not self.serving:
@@ -295,12 +296,29 @@ class Bindings:
 
     async def _undo(self, undoing: Undoing) -> None:
         """Take back, and go by what the API server shows again. Raises Conflict if the Pod turns out to be bound."""
-        self._stuck[undoing.pod.uid] = undoing
-        bound_to = await self._writes.undo(undoing)
-        self._stuck.pop(undoing.pod.uid, None)
+        bound_to = await self._taken_back(undoing)
         self._devices.forget(undoing.claims)
         if bound_to:
             raise Conflict(f"{undoing.pod.described} is bound to {bound_to} already")
+
+    async def _taken_back(self, undoing: Undoing) -> str:
+        """Take back, once for all who ask at the same time; give the node that the Pod is bound to after all, or "".
+
+        While it lasts, and until it has succeeded, the Pod is `stuck`: no new try may begin, whose claim would be of
+        the same name, and be taken back as well.
+        """
+        uid = undoing.pod.uid
+        task = self._undos.get(uid)
+        if task is None:
+            self._stuck[uid] = undoing
+            task = self._undos[uid] = asyncio.create_task(self._take_back(undoing))
+            task.add_done_callback(lambda done: self._landed(self._undos, uid, done))
+        return await asyncio.shield(task)
+
+    async def _take_back(self, undoing: Undoing) -> str:
+        bound_to = await self._writes.undo(undoing)
+        del self._stuck[undoing.pod.uid]
+        return bound_to
 
     async def sweep(self, *, first: bool) -> None:
         """Take back what was left for Pods that are still pending.
@@ -399,9 +417,7 @@ class Bindings:
         _log.warning("not bound", pod=undoing.pod.key, node=node, error=str(error))
         if not undoing.claims:
             raise error
-        self._stuck[undoing.pod.uid] = undoing
-        bound_to = await self._writes.undo(undoing)
-        self._stuck.pop(undoing.pod.uid, None)
+        bound_to = await self._taken_back(undoing)
         if bound_to == node:
             return
         self._devices.forget(undoing.claims)
