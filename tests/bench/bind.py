@@ -5,6 +5,8 @@ large: 2,000 Pods x 1 device on 400 nodes x 8, at QPS 5000.
 upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes x 10 devices,
 2,500 Pods before and 2,500 measured; both at QPS 5000.
 
+takeover: how long Pods wait when the leader is killed.
+
 filter: what answers to filter (JSON included) and the choice of devices take with 5,000 nodes x 8 and 30,000 allocated,
 against an API server in memory, in one process.
 
@@ -42,6 +44,7 @@ from upstream.controlplane import ControlPlane
 from upstream.installation import NAMESPACE, Installation, Replica
 from upstream.processes import free_port
 from upstream.scheduler import BindScheduler
+from upstream.switch import Switch
 
 DRIVER = "gpu.example.com"
 PODS = "/api/v1/namespaces/bench/pods"
@@ -71,6 +74,7 @@ class Bench:
     delivery: str
     classes: int
     replica: Replica | None = None
+    installation: Installation | None = None
     created: int = 0
 
     async def create(self, count: int) -> None:
@@ -79,11 +83,11 @@ class Bench:
 
         async def creator() -> None:
             for number in names:
-                await self.plane.api.call("POST", PODS, self._pod(number))
+                await self.plane.api.call("POST", PODS, self.pod(number))
 
         await asyncio.gather(*(creator() for _ in range(CREATORS)))
 
-    def _pod(self, number: int) -> Object:
+    def pod(self, number: int) -> Object:
         limits = {resource(number % self.classes): "1", "cpu": "1m"}
         container = {"name": "main", "image": "none", "resources": {"limits": limits}}
         return {
@@ -176,15 +180,17 @@ async def bench(delivery: str, *, qps: int | None, nodes: int, devices: int, cla
         await plane.add_namespace("bench")
         found = Bench(plane, delivery, classes)
         if delivery == "bind":
-            found.replica = await _install(stack, plane, classes, qps)
+            await _install(stack, found, qps, switch)
         yield found
 
 
-async def _install(stack: AsyncExitStack, plane: ControlPlane, classes: int, qps: int | None) -> Replica:
+async def _install(stack: AsyncExitStack, found: Bench, qps: int | None, switch: Switch | None) -> None:
+    plane = found.plane
     port = free_port()
-    options = (f"--extender-address=127.0.0.1:{port}",)
-    installation = await stack.enter_async_context(Installation(plane, options=options, overlay="bind"))
-    for number in range(classes):
+    found.installation = Installation(plane, options=(f"--extender-address=127.0.0.1:{port}",), overlay="bind")
+    await stack.enter_async_context(found.installation)
+    found.replica = found.installation.replicas[0]
+    for number in range(found.classes):
         spec = {
             "resourceName": resource(number),
             "delivery": "Bind",
@@ -193,11 +199,12 @@ async def _install(stack: AsyncExitStack, plane: ControlPlane, classes: int, qps
         kind = {"apiVersion": "drabridge.io/v1alpha1", "kind": "ExtendedResourcePolicy"}
         path = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
         await plane.api.call("POST", path, {**kind, "metadata": {"name": f"gpu-{number}"}, "spec": spec})
-    scheduler = BindScheduler(plane, port, qps=qps)
+    if switch:
+        switch.target = port
+    scheduler = BindScheduler(plane, switch.port if switch else port, qps=qps)
     await scheduler.start()
     stack.callback(scheduler.stop)
     await asyncio.sleep(3)  # the webhook's caches have the policies by then
-    return installation.replicas[0]
 
 
 async def compare() -> list[dict[str, Any]]:
@@ -231,6 +238,33 @@ async def upstream() -> list[dict[str, Any]]:
             rows.append({"delivery": delivery, "before": before, "measured": measured} | await one.figures())
         say(json.dumps(rows[-1]))
     return rows
+
+
+async def takeover() -> dict[str, Any]:
+    """Seconds from the kill of the leader until the other replica leads, and until it has bound a Pod."""
+    say("takeover, 100 nodes x 8")
+    async with AsyncExitStack() as stack:
+        switch = await stack.enter_async_context(Switch())
+        one = await stack.enter_async_context(bench("bind", qps=5000, nodes=100, devices=8, switch=switch))
+        await one.measure(400)
+        port = free_port()
+        assert one.installation
+        other = await one.installation.start_replica(f"--extender-address=127.0.0.1:{port}", webhook_port=free_port())
+        # Made before the kill: the webhook's Service leads to one port here, which goes with its replica.
+        await asyncio.sleep(3)
+        one.installation.replicas[0].process.kill()
+        killed = time.monotonic()
+        body = one.pod(one.created)
+        body["spec"]["schedulerName"] = "drabridge-scheduler"
+        await one.plane.api.call("POST", PODS, body)
+        one.created += 1
+        await wait_for(lambda: other.metric("drabridge_leader"), "the other one to lead", deadline=60)
+        led = time.monotonic() - killed
+        switch.target = port  # what the leader's label does in a cluster
+        await wait_for(one.bound, "the Pod to be bound", until=lambda seen: seen >= one.created, deadline=120)
+        row = {"leads_after_s": round(led, 2), "bound_after_s": round(time.monotonic() - killed, 2)}
+    say(json.dumps(row))
+    return row
 
 
 async def answers(nodes: int = 5000, claims: int = 30_000, pods: int = 200) -> dict[str, Any]:
@@ -286,6 +320,7 @@ PARTS: dict[str, Callable[[], Awaitable[Any]]] = {
     "compare": compare,
     "large": large,
     "upstream": upstream,
+    "takeover": takeover,
     "filter": answers,
 }
 
