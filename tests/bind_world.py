@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from drabridge.core.errors import AlreadyExists, Conflict, Missing, NotLeader, Refused, Unavailable
-from drabridge.kube.caches import BindStores
+from drabridge.kube.caches import BindStores, Store
 from drabridge.kube.client import PatchType
 from drabridge.kube.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 
@@ -194,12 +194,13 @@ class World:
         return raw
 
     def _watched(self, kind: str, raw: Object, *, deleted: bool) -> None:
-        store = {
+        stores: dict[str, Store[Any]] = {
             "ResourceClaim": self.stores.claims,
             "Node": self.stores.nodes,
             "ResourceSlice": self.stores.slices,
             "DeviceClass": self.stores.classes,
-        }.get(kind)
+        }
+        store = stores.get(kind)
         if store is not None:
             version = {"resourceVersion": str(next(self._versions))} if deleted else {}
             seen = {**raw, "metadata": {**raw["metadata"], **version}}

@@ -162,7 +162,9 @@ def resident(replica: Replica) -> float:
 
 
 @asynccontextmanager
-async def bench(delivery: str, *, qps: int | None, nodes: int, devices: int, classes: int = 1) -> AsyncIterator[Bench]:
+async def bench(
+    delivery: str, *, qps: int | None, nodes: int, devices: int, classes: int = 1, switch: Switch | None = None
+) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane(binary(), qps=qps, audit=True))
         for start in range(0, nodes, 20):
