@@ -59,14 +59,20 @@ def metrics() -> str:
     return page("Metrics", "On `/metrics` of every replica.", table(("metric", "type", "labels", "meaning"), rows))
 
 
+VERBS = ("operator", "drain", "select")
+
+
 def cli() -> str:
-    """What `drabridge operator --help` says."""
+    """What `drabridge VERB --help` says."""
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    text = CliRunner().invoke(app, ["operator", "--help"]).output
-    lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
-    return page("Command line", "", f"```\n{lines}\n```\n")
+    helps = []
+    for verb in VERBS:
+        text = CliRunner().invoke(app, [verb, "--help"]).output
+        lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+        helps.append(f"## drabridge {verb}\n```\n{lines}\n```\n")
+    return page("Command line", "", "\n".join(helps))
 
 
 def rbac() -> str:

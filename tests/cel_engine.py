@@ -21,14 +21,12 @@ def ask(question: Question) -> Answer:
 
 def ask_slowly(question: Question) -> Answer:
     """Give the answer of the plan that the compiled function was made of, and from which it must not differ."""
-    return _guarded(question, lambda selector, view: selector._walk(view, cost.LIMIT, None))
+    return _guarded(question, lambda selector, view: selector.walk(view, cost.LIMIT, None))
 
 
 def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:
     try:
         return _ask(question, evaluate)
-    except TimeoutError:
-        raise
     except Exception as crash:
         where = traceback.extract_tb(crash.__traceback__)[-1]
         text = f"{type(crash).__name__}: {str(crash)[:200]} ({Path(where.filename).name}:{where.lineno})"
@@ -37,7 +35,7 @@ def _guarded(question: Question, evaluate: Callable[[Selector, DeviceView], Matc
 
 def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) -> Answer:
     try:
-        selector = compile_selector(question.expression, _names(question.environment))
+        selector = compile_selector(question.expression, names(question.environment))
         view = DeviceView.of(question.driver, question.device)
         match = evaluate(selector, view)
     except CompileError as error:
@@ -45,11 +43,13 @@ def _ask(question: Question, evaluate: Callable[[Selector, DeviceView], Match]) 
     except BadDevice as error:
         return Answer(None, str(error), "runtime")
     except SelectorError as error:
+        if error.__cause__ is not None:
+            raise error.__cause__ from None
         return Answer(None, str(error).removesuffix(HINT), "runtime", error.cost)
     return Answer(match.matched, cost=match.cost)
 
 
-def _names(environment: Environment) -> Names:
+def names(environment: Environment) -> Names:
     if not environment.new_expressions:
         return stored_expressions()
     return new_expressions(

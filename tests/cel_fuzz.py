@@ -3,6 +3,8 @@
 A difference is a different outcome: match, no match, compile error, run-time error. Costs and error texts are compared
 as well and reported beside it. Whatever Go's order of maps decides is none: upstream is asked again, and any of its
 answers is good. Differences are made as small as they get before they are shown.
+
+The cases come in slices, each from a seed of its own: `--seed N --count 5000` asks once more about the slice N.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cel_engine import ask, ask_slowly
 from cel_grammar import Case, cases, tokens
+from drabridge.core.cel.plan import LIMIT_EXCEEDED
 from upstream.build import binary
 from upstream.cel import PATIENCE_SECONDS, STORED, Answer, Oracle, Question
 
@@ -35,6 +39,7 @@ COST_TOLERANCE = 0.1
 COST_UNITS = 2
 SLOW_SECONDS = 1.0
 EXAMPLES = 3
+SLICE = 5_000
 ATTEMPTS = 600
 MINIMIZING_SECONDS = 20
 """How often a difference is asked about while it is made smaller, and for how long."""
@@ -71,6 +76,7 @@ class Findings:
     texts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    wordings: list[dict[str, Any]] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "")
 
     def add(self, other: Findings) -> None:
@@ -84,6 +90,7 @@ class Findings:
             (self.kinds, other.kinds),
         ):
             mine.update(theirs)
+        self.wordings.extend(other.wordings)
         for kind, examples in other.examples.items():
             self.examples.setdefault(kind, []).extend(examples)
         self.slowest = max(self.slowest, other.slowest)
@@ -95,6 +102,7 @@ class Findings:
             "decidedByOrderOfMaps": self.order_of_maps,
             "costs": dict(self.costs),
             "texts": dict(self.texts),
+            "differentTexts": self.wordings[: 10 * EXAMPLES],
             "slowest": {"seconds": round(self.slowest[0], 3), "expression": self.slowest[1][:300]},
             "kinds": [
                 {"kind": kind, "count": count, "examples": self.examples[kind][:EXAMPLES]}
@@ -103,23 +111,27 @@ class Findings:
         }
 
 
+class TooLate(BaseException):
+    """Nothing between may take this for an error of its own."""
+
+
 def answered(question: Question) -> tuple[Answer, float]:
-    """Ours, and the seconds it took. No answer in time is an answer, too."""
+    """Ours, and the CPU seconds it took. No answer in time is an answer, too."""
 
     def too_late(*_: object) -> None:
-        raise TimeoutError
+        raise TooLate
 
-    before = signal.signal(signal.SIGALRM, too_late)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
-    began = time.perf_counter()
+    before = signal.signal(signal.SIGVTALRM, too_late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE_SECONDS)
+    began = time.process_time()
     try:
         answer = ask(question)
-    except TimeoutError:
-        answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s", "hang")
+    except TooLate:
+        answer = Answer(None, f"no answer within {PATIENCE_SECONDS} s of CPU time", "hang")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    return answer, time.perf_counter() - began
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    return answer, time.process_time() - began
 
 
 class Comparison:
@@ -140,7 +152,7 @@ class Comparison:
         findings.slowest = max(findings.slowest, (took, case.expression))
         if took > SLOW_SECONDS:
             self._found(Difference("slow", question, theirs, ours))
-        elif (slowly := ask_slowly(question)) != ours:
+        elif not _same(slowly := ask_slowly(question), ours):
             self._found(Difference("compiled -> walked", question, ours, slowly))
         if kind := difference(theirs, ours):
             if "hang" not in kind and self._also_said(question, lambda again: not difference(again, ours)):
@@ -148,7 +160,9 @@ class Comparison:
                 return
             self._found(Difference(kind, question, theirs, ours))
             return
-        findings.texts[_compare_texts(theirs, ours)] += 1
+        findings.texts[(text := _compare_texts(theirs, ours))] += 1
+        if text.startswith("differ"):
+            findings.wordings.append(Difference(text, question, theirs, ours).json())
         findings.costs[self._compare_costs(question, theirs, ours)] += 1
 
     def _compare_costs(self, question: Question, theirs: Answer, ours: Answer) -> str:
@@ -179,11 +193,20 @@ class Comparison:
         self.findings.examples.setdefault(kind, []).append(small.json())
 
 
+def _same(walked: Answer, compiled: Answer) -> bool:
+    """Whether plan and function agree; the function stops at the limit itself, the plan behind what went beyond."""
+    if LIMIT_EXCEEDED in (walked.error, compiled.error):
+        return walked.error == compiled.error
+    return walked == compiled
+
+
 def difference(theirs: Answer, ours: Answer) -> str | None:
     """Say how the outcomes differ, None if they do not."""
     if theirs.outcome == "hang":
         return None if ours.outcome != "hang" else "both hang"
     if theirs.outcome == ours.outcome:
+        return None
+    if theirs.error.startswith("panic: ") and ours.outcome not in ("hang", "crash"):
         return None
     said = " / ".join(_normal(each.error) for each in (theirs, ours) if each.error)
     return f"{theirs.outcome} -> {ours.outcome}: {said}"
@@ -237,7 +260,7 @@ class Minimizer:
         if self._best.kind == "slow":
             return "slow" if took > SLOW_SECONDS else None
         if self._best.kind == "compiled -> walked":
-            return self._best.kind if ask_slowly(question) != ours else None
+            return self._best.kind if not _same(ask_slowly(question), ours) else None
         if self._best.kind.startswith("cost: "):
             if theirs.outcome != ours.outcome or theirs.cost is None or ours.cost is None or theirs.cost == ours.cost:
                 return None
@@ -283,6 +306,8 @@ def _normal(text: str) -> str:
 def _compare_texts(theirs: Answer, ours: Answer) -> str:
     if not theirs.error:
         return "none"
+    if theirs.stage == "hang" or theirs.error.startswith("panic: "):
+        return f"theirs is a {'hang' if theirs.stage == 'hang' else 'panic'}"
     if theirs.error == ours.error:
         return "equal"
     return "syntax error worded differently" if "Syntax error" in theirs.error else f"differ ({theirs.outcome})"
@@ -293,14 +318,12 @@ def _shown(answer: Answer) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value not in (None, "")}
 
 
-def run(seed: int, count: int, *, progress: bool = False) -> Findings:
+def run(program: Path, seed: int, count: int) -> Findings:
     """Compare so many cases of that seed."""
-    with Oracle(binary()) as oracle:
+    with Oracle(program) as oracle:
         comparison = Comparison(oracle)
         for number, case in enumerate(itertools.islice(cases(seed, REAL), count)):
             comparison.compare(number, case)
-            if progress and number % 5000 == 4999:
-                sys.stderr.write(f"{number + 1} of seed {seed}\n")
     return comparison.findings
 
 
@@ -309,17 +332,22 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--jobs", type=int, default=2, help="seeds SEED, SEED+1, … share the count")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that share the slices")
     options = parser.parse_args(list(arguments) if arguments is not None else None)
-    binary()  # once, before several ask for it
+    program = binary()
     began = time.perf_counter()
-    seeds = range(options.seed, options.seed + options.jobs)
-    share = options.count // options.jobs
+    shares = [min(SLICE, options.count - start) for start in range(0, options.count, SLICE)]
+    seeds = range(options.seed, options.seed + len(shares))
     total = Findings()
     with ProcessPoolExecutor(options.jobs) as pool:
-        for found in [pool.submit(run, seed, share, progress=True) for seed in seeds]:
-            total.add(found.result())
-    report = {"seeds": list(seeds), "seconds": round(time.perf_counter() - began, 1), **total.json()}
+        for seed, found in zip(seeds, pool.map(partial(run, program), seeds, shares), strict=True):
+            total.add(found)
+            sys.stderr.write(f"seed {seed}: {dict(found.kinds) or 'no difference'}\n")
+    report = {
+        "seeds": {"first": seeds[0], "last": seeds[-1], "casesOfEach": SLICE},
+        "seconds": round(time.perf_counter() - began, 1),
+        **total.json(),
+    }
     json.dump(report, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
     return 1 if any(not kind.startswith("cost: ") for kind in total.kinds) else 0

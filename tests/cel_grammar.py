@@ -23,6 +23,9 @@ DEPTH = 4
 WRONG = 0.005
 """How often a hole is filled by an expression of another type."""
 
+LIES = 0.02
+"""How often the checker is kept from seeing that a hole is filled by an expression of another type."""
+
 # One production a line: `result = template`. <type> is a hole; <name> of POOLS is a literal made for the function;
 # $x is a fresh variable and <type | $x: type> a hole that sees it. Capitals are type parameters, bound by the result.
 GRAMMAR = {
@@ -696,11 +699,20 @@ class Expressions:
             wanted = self._any(depth)
         if special := self._special(wanted, depth, scope):
             return special
+        if depth > 0 and not self._literals and self.random.chance(LIES):
+            return self._lie(wanted, depth, scope)
         if self.random.chance(0.3) and (fitting := [name for name, each in scope.items() if each == wanted]):
             return self.random.choice(fitting)
         if depth <= 0 or self.random.chance(0.12):
             return self.leaf(wanted, depth, scope)
         return self._produce(wanted, depth, scope)
+
+    def _lie(self, wanted: Type, depth: int, scope: Mapping[str, Type]) -> str:
+        """An expression that is dyn to the checker, or of the wanted type in its eyes only."""
+        other = self.make(self._any(depth), depth - 1, scope)
+        if self.random.chance(0.5):
+            return f"dyn({other})"
+        return f"(dyn([{other}]) + [{self.make(wanted, depth - 1, scope)}])[{self.random.choice(WORDS['index'])}]"
 
     def _produce(self, wanted: Type, depth: int, scope: Mapping[str, Type]) -> str:
         if wanted not in self._candidates:

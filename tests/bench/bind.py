@@ -1,4 +1,4 @@
-"""How fast Bind schedules, beside native kube-scheduler: `python tests/bench/bind.py [PART]... > bind.json`.
+"""How fast Bind schedules, beside native kube-scheduler: `make bench-bind PARTS="compare large" > bind.json`.
 
 compare: 500 Pods x 1 device on 100 nodes x 8, at kube-scheduler's default client QPS and at 5000.
 large: 2,000 Pods x 1 device on 400 nodes x 8, at QPS 5000.

@@ -36,6 +36,9 @@ PODS = "/api/v1/namespaces/bench/pods"
 CREATORS = 16
 """Pods are created by so many clients at once."""
 
+SETTLE = 8
+"""Seconds that an operator is left alone after its start, in which it compares its caches with the API server."""
+
 RATE, SECONDS = 200, 10
 """Admission reviews a second, and for how long."""
 
@@ -113,6 +116,7 @@ async def compare() -> list[dict[str, Any]]:
                     rows.append(row | await throughput(cluster, 500))
                 else:
                     async with Installation(cluster):
+                        await asyncio.sleep(SETTLE)
                         rows.append(row | await throughput(cluster, 500))
             say(json.dumps(rows[-1]))
     return rows

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drabridge.cli import drain, operator
+from drabridge.cli import drain, operator, select
 from drabridge.core.errors import DrabridgeError
 
 app = typer.Typer(
@@ -41,6 +41,8 @@ def drabridge(
 app.command("operator", help=operator.HELP)(operator.operator)
 
 app.command("drain", help=drain.HELP)(drain.drain)
+
+app.command("select", help=select.HELP)(select.select)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.plan import (
     INTERRUPTED,
@@ -39,13 +39,14 @@ from drabridge.core.cel.plan import (
     Qualifier,
     Relative,
     Variable,
+    certain,
     checked_key,
     growing,
     grown,
     put,
 )
 from drabridge.core.cel.trampoline import Step, run
-from drabridge.core.cel.types import BOOL, INT, STRING, UINT
+from drabridge.core.cel.types import BOOL, INT, STRING, UINT, Type
 from drabridge.core.cel.values import NONE, CelError, Optional
 
 Compiled = Callable[[Any, int, Callable[[], bool] | None], tuple[Any, int]]
@@ -140,6 +141,7 @@ def _tick(units: int, limit: int, interrupt: Callable[[], bool] | None) -> None:
 
 _GLOBALS: Final[dict[str, Any]] = {
     "__builtins__": {"len": len, "str": str, "int": int, "bool": bool},
+    "begin": work.begin,
     "boolean": _boolean,
     "checked_key": checked_key,
     "differ": operators.differ,
@@ -188,9 +190,13 @@ class _Writer:
         self._temporary = 0
         self._owed = 0
         """Units that are not in `c` yet."""
+        self._laborious = False
+        """Whether there may be work to count; see `work`."""
 
     def function(self) -> Compiled:
         """Let Python compile what has been written."""
+        if self._laborious:
+            self._lines.insert(1, " begin()")
         code = compile("\n".join(self._lines), "<selector>", "exec")
         exec(code, self._names)  # noqa: S102 -- the source has fixed fragments and numbers only, see above
         compiled: Compiled = self._names["compiled"]
@@ -299,7 +305,7 @@ class _Writer:
     def _checked(self, node: Node) -> Step[str]:
         """Write a value that has to be a bool."""
         value: str = yield self._value(node)
-        if node.type == BOOL and _surely(node):
+        if _is_bool(node):
             return value
         return f"boolean({value})"
 
@@ -393,7 +399,7 @@ class _Writer:
             self._text_equality(node, result, (one, left), (constant, right))
         elif constant.__class__ is int or constant.__class__ is bool:
             self._scalar_equality(node, result, left, (constant, right))
-        elif {one.type.name, other.type.name} <= _UNSIZED and one.type == other.type and one.type.name != "double":
+        elif _plainly_equal(one, other):
             self._line(f"{result} = {left} {'!=' if node.negated else '=='} {right}")
             self._owed += 1
         else:
@@ -403,6 +409,7 @@ class _Writer:
         return result
 
     def _any_equality(self, node: Equality, result: str, left: str, right: str) -> None:
+        self._laborious |= not (_is_small(node.left.type) or _is_small(node.right.type))
         compared, price = ("differ", "equality_cost") if node.negated else ("equal", "equals_cost")
         self._line(f"{result} = {compared}({left}, {right})")
         self._line(f"c += {price}({left}, {right})")
@@ -411,7 +418,7 @@ class _Writer:
         value = one[1]
         text, name = constant
         symbol = "!=" if node.negated else "=="
-        known = one[0].type == STRING
+        known = one[0].type == STRING and certain(one[0])
         if not known:
             self._line(f"if {value}.__class__ is str:")
             self._indent += 1
@@ -451,8 +458,9 @@ class _Writer:
             return self._constant(node.known)
         result = self._new()
         code = f"{self._constant(node.call)}({', '.join(args)})"
-        if node.call is operators.negation and node.args[0].type == BOOL:
-            code = f"not {args[0]}"
+        self._laborious |= not all(_is_small(arg.type) for arg in node.args)
+        if node.call is operators.negation:
+            code = f"not {args[0] if _is_bool(node.args[0]) else f'boolean({args[0]})'}"
         elif node.call in _INLINE:
             code = self._comparison(node, args, code)
         self._line(f"{result} = {code}")
@@ -465,7 +473,7 @@ class _Writer:
     def _comparison(self, node: Invocation, args: list[str], code: str) -> str:
         left, right = node.args
         symbol = _INLINE[node.call]
-        if left.type == right.type and left.type in _ORDERED:
+        if left.type == right.type and left.type in _ORDERED and certain(left) and certain(right):
             return f"{args[0]} {symbol} {args[1]}"
         if isinstance(right, Constant) and right.value.__class__ is int:
             return f"{args[0]} {symbol} {args[1]} if {args[0]}.__class__ is int else {code}"
@@ -507,6 +515,7 @@ class _Writer:
             flags = [optional for _, _, optional in node.entries]
             entries = "".join(f"({k}, {v}, {o})," for k, v, o in zip(values[::2], values[1::2], flags, strict=True))
             return self._name(f"make_map(({entries}))")
+        self._laborious = True
         values = yield self._values(tuple(value for _, value, _ in node.fields))
         self._owed += cost.MESSAGE_CREATION
         keys = [self._constant(name) for name, _, _ in node.fields]
@@ -567,6 +576,21 @@ def _flattened(node: Logic) -> list[Node]:
         else:
             terms.append(current)
     return terms
+
+
+def _is_small(type_: Type) -> bool:
+    """Whether values of a type are small, so that no function of them can take long."""
+    return type_.name in _UNSIZED or type_.name.startswith(("kubernetes.", "net."))
+
+
+def _plainly_equal(one: Node, other: Node) -> bool:
+    """Whether Python's `==` does for two nodes."""
+    same = one.type == other.type and one.type.name in _UNSIZED and one.type.name != "double"
+    return same and certain(one) and certain(other)
+
+
+def _is_bool(node: Node) -> bool:
+    return node.type == BOOL and _surely(node) and certain(node)
 
 
 def _surely(node: Node) -> bool:

@@ -55,7 +55,7 @@ def to_int(value: Any) -> int:
     if cls is Duration:
         return int(value.nanoseconds)
     if cls is Timestamp:
-        return int(value.nanoseconds // SECOND)
+        return times.wrapped(value.nanoseconds // SECOND)
     return int(value)
 
 

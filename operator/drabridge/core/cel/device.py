@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.cel import quantity, semver
-from drabridge.core.cel.operators import DefaultMap
+from drabridge.core.cel.operators import DefaultMap, NativeMap
 from drabridge.core.cel.values import CelError
 
 
@@ -48,7 +48,7 @@ def _by_domain(
         domain, slash, id_ = name.partition("/")
         if not slash:
             domain, id_ = driver, name
-        domains.setdefault(domain, {})[id_] = convert(name, value)
+        domains.setdefault(domain, NativeMap())[id_] = convert(name, value)
     return domains
 
 

@@ -41,13 +41,15 @@ def display(source: str, issues: list[Issue]) -> str:
 def _place(source: str, offset: int) -> tuple[int, int]:
     if offset < 0:
         return -1, -1
+    if not source:
+        return 1, -1  # upstream counts no column in it, and shows no line
     before = source[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1)
 
 
 def _display(message: str, line: int, column: int, lines: list[str]) -> str:
     head = f"ERROR: <input>:{line}:{column + 1}: {message}"
-    if not 1 <= line <= len(lines) or len(lines[line - 1].encode("utf-8", "replace")) > LONGEST_LINE:
+    if column < 0 or line > len(lines) or len(lines[line - 1].encode("utf-8", "replace")) > LONGEST_LINE:
         return head
     snippet = lines[line - 1].replace("\t", " ")
     mark = "".join("." if char.isascii() else "\uff0e" for char in snippet[:column])

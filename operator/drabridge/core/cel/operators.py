@@ -7,11 +7,12 @@ error is taken for "different") follows cel-go, since Kubernetes' users see its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from drabridge.core.cel import work
 from drabridge.core.cel.types import Type
-from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Timestamp, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Stopped, Timestamp, TypeValue, Uint
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -72,7 +73,13 @@ class GrowingMap(dict[Any, Any]):
     __slots__ = ()
 
 
-class DefaultMap(dict[Any, Any]):
+class NativeMap(dict[Any, Any]):
+    """A map that upstream keeps as Go's values; others are of CEL's values, which cannot all be looked up."""
+
+    __slots__ = ()
+
+
+class DefaultMap(NativeMap):
     """A map whose look-up answers unknown keys with an empty map, while `in`, size and iteration know only real keys.
 
     k8s.io/dynamic-resource-allocation/cel makes `device.attributes` and `device.capacity` of it.
@@ -100,6 +107,12 @@ def type_name(value: Any) -> str:
     raise CelError(f"unsupported conversion to ref.Val: ({cls.__name__})")
 
 
+def type_text(value: Any) -> str:
+    """CEL's name of a value's type with its parameters, which cel-go does not know at run time."""
+    name = type_name(value)
+    return name + {"list": "(dyn)", "map": "(dyn, dyn)", "optional_type": "(dyn)"}.get(name, "")
+
+
 def go_type(value: Any) -> str:
     """Go's name of a value's type, which two of cel-go's messages show."""
     return value.go_type if isinstance(value, Opaque) else _GO_TYPES[type_name(value)]
@@ -117,6 +130,11 @@ def fits(declared: Type, value: Any) -> bool:
         key, element = next(iter(value.items()))
         return fits(declared.args[0], key) and fits(declared.args[1], element)
     return True
+
+
+def can_be_added(value: Any) -> bool:
+    """Whether cel-go's type has a method Add, which one of its messages depends on."""
+    return isinstance(value, int | float | str | bytes | Timestamp | Duration) and value.__class__ is not bool
 
 
 def no_such_overload(function: str, *arguments: Any) -> CelError:
@@ -158,25 +176,39 @@ def _numbers_equal(a: float, b: Any) -> bool:
 
 
 def _lists_equal(a: Any, b: Any) -> bool:
-    return len(a) == len(b) and all(_not_different(x, y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and _all_equal(zip(a, b, strict=True))
 
 
 def _maps_equal(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
     if len(a) != len(b):
         return False
-    for key, value in a.items():
-        other = find(b, key)
-        if not other.present or not _not_different(value, other.value):
-            return False
-    return True
+    return _all_equal(((Optional(True, value), find(b, key)) for key, value in a.items()), 8 * work.COMPARISON)
+
+
+def _all_equal(pairs: Iterable[tuple[Any, Any]], steps: int = work.COMPARISON) -> bool:
+    compared = 1
+    try:
+        for x, y in pairs:
+            compared += 1
+            if not _not_different(x, y):
+                return False
+        return True
+    finally:
+        work.spend(compared * steps)
 
 
 def _not_different(a: Any, b: Any) -> bool:
     # Inside of containers an error of the comparison counts as "the same" upstream.
+    if a.__class__ is str or a.__class__ is bytes:
+        work.spend(len(a) // _COMPARED_AT_ONCE)
     try:
         return equal(a, b)
     except CelError:
         return True
+
+
+_COMPARED_AT_ONCE: Final = 64
+"""Characters of a text that are compared within a step."""
 
 
 def _optionals_equal(a: Optional, b: Optional) -> bool:
@@ -285,11 +317,6 @@ def _without(symbol: str, a: Any) -> CelError:
 def add(a: Any, b: Any) -> Any:
     """CEL's `a + b`."""
     cls = a.__class__
-    if cls is GrowingList:
-        if not isinstance(b, list | tuple):
-            raise CelError(NO_OVERLOAD)
-        a.extend(b)
-        return a
     if isinstance(a, list | tuple):
         if not isinstance(b, list | tuple):
             raise CelError(NO_OVERLOAD)
@@ -311,12 +338,18 @@ _ADDABLE: Final = frozenset({int, Uint, float, str, bytes})
 
 
 def _concatenate(a: Any, b: Any) -> Any:
-    if not a:
-        return b
-    if not b:
+    grows = a.__class__ is GrowingList
+    if len(b) > 1 or not grows:  # what loops make element by element is paid for
+        if not a and not grows:
+            return b
+        if not b:
+            return a
+        if len(a) + len(b) > LONGEST_LIST:
+            raise CelError(f"list of more than {LONGEST_LIST} elements")
+        work.spend(len(b) if grows else len(a) + len(b))
+    if grows:
+        a.extend(b)
         return a
-    if len(a) + len(b) > LONGEST_LIST:
-        raise CelError(f"list of more than {LONGEST_LIST} elements")
     return [*a, *b]
 
 
@@ -324,7 +357,7 @@ def _add_times(a: Any, b: Any) -> Any:
     if a.__class__ is Duration and b.__class__ is Duration:
         return _duration(a.nanoseconds + b.nanoseconds)
     if {a.__class__, b.__class__} == {Timestamp, Duration}:
-        return _timestamp(a.nanoseconds + b.nanoseconds)
+        return _timestamp(a.nanoseconds + b.nanoseconds, (a if a.__class__ is Timestamp else b).offset)
     raise CelError(NO_OVERLOAD)
 
 
@@ -332,9 +365,9 @@ def _duration(nanoseconds: int) -> Duration:
     return Duration(_int(nanoseconds))
 
 
-def _timestamp(nanoseconds: int) -> Timestamp:
+def _timestamp(nanoseconds: int, offset: int) -> Timestamp:
     if MIN_SECONDS <= nanoseconds // SECOND <= MAX_SECONDS:
-        return Timestamp(nanoseconds)
+        return Timestamp(nanoseconds, offset)
     raise CelError("timestamp overflow")
 
 
@@ -345,7 +378,7 @@ def subtract(a: Any, b: Any) -> Any:
         if b.__class__ is Timestamp:
             return _duration(a.nanoseconds - b.nanoseconds)
         if b.__class__ is Duration:
-            return _timestamp(a.nanoseconds + _int(-b.nanoseconds))
+            return _timestamp(a.nanoseconds + _int(-b.nanoseconds), a.offset)
         raise CelError(NO_OVERLOAD)
     if cls is not Duration and cls not in _NUMBERS:
         raise _without("_-_", a)
@@ -456,8 +489,21 @@ def contained(element: Any, container: Any) -> bool:
     if isinstance(container, dict):
         return key_present(container, element)
     if isinstance(container, list | tuple):
-        return any(_same(element, other) for other in container)
+        return _among(element, container)
     raise CelError(NO_OVERLOAD)
+
+
+def _among(element: Any, container: Any) -> bool:
+    compared = 1
+    try:
+        for other in container:
+            compared += 1
+            if _same(element, other):
+                return True
+        return False
+    finally:
+        long = len(element) // _COMPARED_AT_ONCE if element.__class__ is str or element.__class__ is bytes else 0
+        work.spend(compared * (work.COMPARISON + long))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -478,7 +524,7 @@ def find(container: dict[Any, Any], key: Any) -> Optional:
 
 
 def key_present(container: dict[Any, Any], key: Any) -> bool:
-    """Whether a map has a key, by CEL's equality of keys."""
+    """Whether a map has a key, by CEL's equality of keys. Raises Stopped where upstream's look-up panics."""
     cls = key.__class__
     if cls is str:
         return key in container
@@ -489,15 +535,22 @@ def key_present(container: dict[Any, Any], key: Any) -> bool:
             return False
         stored = next(iter(container)).__class__
         return (stored is bool) is (cls is bool) and (stored is not float or cls is float)
-    return _hashable(key) and key in container
-
-
-def _hashable(key: Any) -> bool:
-    try:
-        hash(key)
-    except TypeError:
+    if unhashable(key):
+        if container and not isinstance(container, NativeMap):
+            raise Stopped(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
         return False
-    return True
+    return not isinstance(key, list | tuple | dict) and key in container
+
+
+def unhashable(key: Any) -> bool:
+    """Whether Go cannot hash a key."""
+    return isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable)
+
+
+def _no_such_key(key: Any) -> CelError:
+    if key.__class__ is str:
+        work.spend(len(key) // 8)
+    return CelError(f"no such key: {text(key)}")
 
 
 def index(container: Any, key: Any) -> Any:
@@ -507,17 +560,17 @@ def index(container: Any, key: Any) -> Any:
             try:
                 return container[key]
             except KeyError:
-                raise CelError(f"no such key: {key}") from None
+                raise _no_such_key(key) from None
         found = find(container, key)
         if found.present:
             return found.value
-        raise CelError(f"no such key: {text(key)}")
+        raise _no_such_key(key)
     if isinstance(container, list | tuple):
         position = list_index(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelError(f"index out of bounds: {text(key)}")
-    raise CelError(f"no such key: {text(key)}")
+    raise _no_such_key(key)
 
 
 def index_if_present(container: Any, key: Any) -> Optional:
@@ -586,8 +639,10 @@ def text(value: Any) -> str:
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list | tuple):
+        work.spend(len(value) * work.WRITING)
         return f"[{', '.join(map(text, value))}]"
     if isinstance(value, dict):
+        work.spend(len(value) * work.WRITING)
         return f"{{{', '.join(f'{text(k)}: {text(v)}' for k, v in value.items())}}}"
     if isinstance(value, TypeValue):
         return value.name

@@ -1,7 +1,7 @@
 """Tokens to a syntax tree, with the macros expanded (cel-go's grammar and parser).
 
-Syntax errors end at the first one: cel-go's generated parser tries to go on and reports more, with texts that depend
-on its tables.
+After a stray token in the place of an operand the parser goes on, as cel-go's generated one does; other syntax errors
+end it at once, where cel-go's tries to go on and reports more, with texts that depend on its tables.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _BINARY: Final = {
 }  # fmt: skip
 """The function and the precedence of each binary operator."""
 
+_OPERAND_SYMBOLS: Final = frozenset("[{(.-!")
+
 _EXPECTED: Final = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
@@ -43,11 +45,16 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A tree, the text it was read from, and the offsets of its nodes by id."""
+    """A tree, the text it was read from, and by the ids of its nodes where they stand in it.
+
+    `offsets` has the place that messages name. `spans` has the first code point and the one behind the last, brackets
+    around an expression included; a macro has those of its call, and what it expands to has none but for its arguments.
+    """
 
     source: str
     root: ast.Node
     offsets: dict[int, int]
+    spans: dict[int, tuple[int, int]]
 
 
 def parse(source: str) -> Parsed:
@@ -59,7 +66,7 @@ def parse(source: str) -> Parsed:
         raise SourceError(source, [Issue(-1, f"expands to more than {macros.MOST_NODES} nodes")]) from None
     if parser.issues:
         raise SourceError(source, parser.issues)
-    return Parsed(source, root, parser.nodes.offsets)
+    return Parsed(source, root, parser.nodes.offsets, parser.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,7 @@ class _Parser:
         self.source = source
         self.issues: list[Issue] = []
         self.nodes = macros.Nodes()
+        self.spans: dict[int, tuple[int, int]] = {}
         self._tokens = tokens(source)
         self._position = 0
         self._nesting = 0
@@ -107,6 +115,17 @@ class _Parser:
             return token
         raise self._syntax(f"mismatched input '{self._token.text}' expecting '{text}'")
 
+    def _spanned(self, node: ast.Node, start: int) -> ast.Node:
+        """Note that a node reaches from an offset to the end of the token that was read last."""
+        last = self._tokens[self._position - 1]
+        self.spans[node.id] = start, last.offset + len(last.text)
+        return node
+
+    def _around(self, node: ast.Node, first: ast.Node, last: ast.Node) -> ast.Node:
+        """Note that a node reaches from the start of one operand to the end of another one."""
+        self.spans[node.id] = self.spans[first.id][0], self.spans[last.id][1]
+        return node
+
     def _syntax(self, message: str) -> SourceError:
         return SourceError(self.source, [*self.issues, Issue(self._token.offset, f"Syntax error: {message}")])
 
@@ -115,7 +134,8 @@ class _Parser:
     def start(self) -> ast.Node:
         root = run(self._expression())
         if self._token.kind != "end":
-            raise self._syntax(f"extraneous input '{self._token.text}' expecting <EOF>")
+            fault = "extraneous" if self._tokens[self._position + 1].kind == "end" else "mismatched"
+            raise self._syntax(f"{fault} input '{self._token.text}' expecting <EOF>")
         return root
 
     def _expression(self) -> Step[ast.Node]:
@@ -185,7 +205,8 @@ class _Parser:
             parts = tuple(operands[-count:])
             del operands[-count:]
             id_ = self.nodes.new(operator.offset)
-            operands.append(self._deep(ast.Call(id_, operator.function, None, parts), *parts))
+            call = self._around(ast.Call(id_, operator.function, None, parts), parts[0], parts[-1])
+            operands.append(self._deep(call, *parts))
 
     def _logic(self, waiting: list[_Operator], operands: list[ast.Node], last: _Operator) -> None:
         """Apply a whole chain of && or ||."""
@@ -195,8 +216,15 @@ class _Parser:
         terms = operands[-len(chain) - 1 :]
         del operands[-len(chain) - 1 :]
         ids = [self.nodes.new(operator.offset) for operator in reversed(chain)]
-        tree = _balanced(last.function, terms, ids, 0, len(ids) - 1)
+        tree = self._balanced(last.function, terms, ids, 0, len(ids) - 1)
         operands.append(self._deep(tree, *terms, level=0))
+
+    def _balanced(self, function: str, terms: list[ast.Node], operators: list[int], low: int, high: int) -> ast.Node:
+        """Make a balanced tree of a chain of && or ||, as cel-go does: its shape decides what is evaluated."""
+        middle = (low + high + 1) // 2
+        left = terms[middle] if middle == low else self._balanced(function, terms, operators, low, middle - 1)
+        right = terms[middle + 1] if middle == high else self._balanced(function, terms, operators, middle + 1, high)
+        return self._around(ast.Call(operators[middle], function, None, (left, right)), left, right)
 
     def _deep(self, node: ast.Node, *parts: ast.Node, level: int = 1) -> ast.Node:
         """Note how deep a node reaches. cel-go counts operators, selections, indices and member calls."""
@@ -207,18 +235,41 @@ class _Parser:
             self._depths[node.id] = depth
         return node
 
+    def _starts_operand(self, token: Token) -> bool:
+        if token.kind == "symbol":
+            return token.text in _OPERAND_SYMBOLS
+        return token.kind not in ("end", "escaped") and token.text != "in"
+
+    def _skip_stray(self, fault: str) -> None:
+        """See to it that an operand comes next, as the grammar's generated parser does.
+
+        A single token that does not belong there is left out, and the parser goes on to find more that is wrong. Raises
+        SourceError with `fault` ("mismatched", "extraneous") where that would not help.
+        """
+        token = self._token
+        if self._starts_operand(token):
+            return
+        if token.kind == "end" or not self._starts_operand(self._tokens[self._position + 1]):
+            raise self._syntax(f"{fault} input '{token.text}' expecting {_EXPECTED}")
+        self.issues.append(Issue(token.offset, f"Syntax error: extraneous input '{token.text}' expecting {_EXPECTED}"))
+        self._position += 1
+
     def _unary(self) -> Step[ast.Node]:
+        self._skip_stray("mismatched")
         for symbol, function in (("!", "!_"), ("-", "-_")):
             if not self._at(symbol):
                 continue
             operators: list[Token] = []
             while self._at(symbol) and (operators or not self._at_negative_number()):
                 operators.append(self._next())
+            if symbol == "!":
+                self._skip_stray("extraneous")
             inner: ast.Node = yield self._operand()
+            start = operators[0].offset if operators else self.spans[inner.id][0]
             if len(operators) % 2 == 0:
-                return inner
-            id_ = self.nodes.new(operators[0].offset)
-            return self._deep(ast.Call(id_, function, None, (inner,)), inner, level=0)
+                return self._spanned(inner, start)
+            id_ = self.nodes.new(start)
+            return self._deep(self._spanned(ast.Call(id_, function, None, (inner,)), start), inner, level=0)
         operand: ast.Node = yield self._operand()
         return operand
 
@@ -239,8 +290,10 @@ class _Parser:
 
     def _operand(self) -> Step[ast.Node]:
         """Read a primary expression with all its selections, indices and calls."""
+        start = self._token.offset
         operand = self._number() if self._at_negative_number() else (yield self._primary())
         while True:
+            self._spanned(operand, start)
             if dot := self._take("."):
                 operand = yield self._dotted(dot, operand)
             elif bracket := self._take("["):
@@ -406,11 +459,3 @@ _OPENING: Final[dict[str, Callable[[_Parser], Step[ast.Node]]]] = {
 }
 
 _CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
-
-
-def _balanced(function: str, terms: list[ast.Node], operators: list[int], low: int, high: int) -> ast.Node:
-    """Make a balanced tree of a chain of && or ||, as cel-go does: its shape decides what is evaluated."""
-    middle = (low + high + 1) // 2
-    left = terms[middle] if middle == low else _balanced(function, terms, operators, low, middle - 1)
-    right = terms[middle + 1] if middle == high else _balanced(function, terms, operators, middle + 1, high)
-    return ast.Call(operators[middle], function, None, (left, right))

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from drabridge.core.cel import cost, messages, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.declarations import unit
 from drabridge.core.cel.types import Type
-from drabridge.core.cel.values import NONE, CelError, Opaque, Optional, Uint
+from drabridge.core.cel.values import NONE, CelError, Optional, Stopped, Uint
 
 LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 INTERRUPTED: Final = "operation interrupted"
@@ -25,10 +25,6 @@ INTERRUPTED: Final = "operation interrupted"
 
 UNKNOWN: Final = object()
 """Stands for a result that is not known before the evaluation."""
-
-
-class Stopped(Exception):
-    """An evaluation that ended before it had a result; no operator absorbs it."""
 
 
 class Frame:
@@ -278,6 +274,8 @@ class Invocation:
     type: Type
     known: Any = UNKNOWN
     """The result, if the arguments are constants and it is a small value or an error."""
+    certain: bool = True
+    """Whether the result is of the static type for sure; see `certain`."""
 
     def evaluate(self, frame: Frame) -> Any:
         """Evaluate the arguments and call the function."""
@@ -339,7 +337,7 @@ class Membership:
         cls = value.__class__
         if isinstance(value, list | tuple | dict | Optional) or value != value:  # noqa: PLR0124 -- NaN
             return False
-        if cls is bytes or (isinstance(value, Opaque) and not value.hashable):
+        if operators.unhashable(value):
             raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(value)}")
         return (cls is bool) is self.booleans and value in self.values
 
@@ -436,7 +434,10 @@ def put(built: dict[Any, Any], key: Any, value: Any, *, optional: bool) -> None:
             text = f"optional entry '{operators.text(key)}' from non-optional value {operators.text(value)}"
             raise CelError(f"cannot initialize {text}")
         if not value.present:
-            built.pop(key, None)
+            if operators.unhashable(key):
+                raise Stopped(f"internal error: hash of unhashable type: {operators.go_type(key)}")
+            if not isinstance(key, list | tuple | dict):
+                built.pop(key, None)
             return
         value = value.value
     built[map_key(key)] = value
@@ -464,7 +465,9 @@ def map_key(key: Any) -> Any:
         return _ListKey(key)
     if isinstance(key, dict):
         return _MapKey(key)
-    if isinstance(key, bytes) or (isinstance(key, Opaque) and not key.hashable):
+    if isinstance(key, Optional) and key.present:
+        return Optional(True, key.value)  # not the same one as any other, see there
+    if operators.unhashable(key):
         raise Stopped(f"internal error: runtime error: hash of unhashable type {operators.go_type(key)}")
     return key
 
@@ -584,6 +587,34 @@ Node = (
 )
 
 
+def certain(node: Node) -> bool:
+    """Whether a node's value is of its static type for sure.
+
+    Where dyn was involved it may not be: `(dyn(['a']) + [1])[0]` is an int to the checker.
+    """
+    match node:
+        case Access():
+            return _surely_leads(node.path)
+        case Invocation():
+            return node.certain
+        case Alternative():
+            return certain(node.optional) and certain(node.other)
+        case NewList():
+            return all(map(certain, node.elements))
+        case NewMap():
+            return all(certain(key) and certain(value) for key, value, _ in node.entries)
+        case _:
+            return not isinstance(node, Loop)
+
+
+def _surely_leads(path: Path) -> bool:
+    if isinstance(path, Variable):
+        return path.slot < 0
+    if isinstance(path, Relative):
+        return certain(path.operand)
+    return _surely_leads(path.truthy) and _surely_leads(path.falsy)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A whole expression: its root and how many variables its loops need."""
@@ -593,6 +624,7 @@ class Plan:
 
     def evaluate(self, device: Any, limit: int, interrupt: Callable[[], bool] | None) -> tuple[Any, int]:
         """Return the result (a CelError for a failure) and the cost. Raises Halted if the evaluation was stopped."""
+        work.begin()
         frame = Frame(device, self.variables, limit, interrupt)
         try:
             return self.root.evaluate(frame), frame.cost

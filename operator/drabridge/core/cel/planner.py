@@ -31,15 +31,17 @@ from drabridge.core.cel.plan import (
     Plan,
     Qualifier,
     Relative,
-    Stopped,
     Variable,
     add_qualifier,
+    certain,
     checked_key,
 )
+from drabridge.core.cel.quantity import Quantity
+from drabridge.core.cel.semver import Semver
 from drabridge.core.cel.standard import CONVERSIONS
 from drabridge.core.cel.trampoline import Step, run
 from drabridge.core.cel.types import BOOL, DEVICE, Type
-from drabridge.core.cel.values import CelError, Opaque, TypeValue, Uint
+from drabridge.core.cel.values import CelError, Opaque, Optional, Stopped, TypeValue, Uint
 
 _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 """Functions whose second argument is a regular expression."""
@@ -58,12 +60,14 @@ class InstantiationError(Exception):
 
 def plan(checked: Checked, environment: Environment) -> Plan:
     """Plan an expression. Raises InstantiationError."""
-    planner = _Planner(checked, environment)
+    planner = Planner(checked, environment)
     root = run(planner.plan(checked.root))
     return Plan(root, planner.variables)
 
 
-class _Planner:
+class Planner:
+    """Plans the nodes of one checked expression. `explain` notes which node became which."""
+
     def __init__(self, checked: Checked, environment: Environment) -> None:
         self.variables = 0
         self._checked = checked
@@ -179,15 +183,18 @@ class _Planner:
         if node.function in _PATTERNS and isinstance(args[1], Constant) and isinstance(args[1].value, str):
             return self._with_pattern(node, args, only)
         if only is not None:
-            certain = only.guarded and all(map(_certain, only.arguments, (arg.type for arg in args)))
-            call = only.call if certain or not only.guarded else _guarded(node.function, (only,))
+            fitting = all(map(_fits_for_sure, only.arguments, args))
+            call = only.call if fitting or not only.guarded else _guarded(node.function, (only,))
             invocation = Invocation(call, _price(node.function, only), args, len(args) > 2, type_)
         else:
             function = self._environment.functions[node.function].function
-            guarded = function.overloads[0].guarded
-            call = _guarded(node.function, function.overloads) if guarded else function.overloads[0].call
-            invocation = Invocation(call, function.undecided, args, guarded or len(args) > 2, type_)
-        invocation = replace(invocation, known=_known(invocation))
+            first = function.overloads[0]
+            call = _guarded(node.function, function.overloads) if first.guarded else first.call
+            early = first.guarded or len(args) > 2
+            invocation = Invocation(call, function.undecided, args, early, type_)
+        open_ = any(map(_is_open, (overload.result for overload in overloads)))
+        certain_ = not open_ or all(certain(arg) and not _is_open(arg.type) for arg in args)
+        invocation = replace(invocation, known=_known(invocation), certain=certain_)
         if node.function in CONVERSIONS and len(args) == 1 and isinstance(args[0], Constant):
             return self._folded(invocation)
         return invocation
@@ -197,12 +204,12 @@ class _Planner:
         function = self._environment.functions[node.function].function
         pattern = args[1].value if isinstance(args[1], Constant) else ""
         try:
-            regex.compile_regex(pattern)
+            compiled = regex.pattern(pattern)
         except regex.InvalidRegex as error:
             raise InstantiationError(str(error)) from None
-        call = _on_text(next(o for o in function.overloads if len(o.arguments) == len(args)).call)
+        overload = next(o for o in function.overloads if len(o.arguments) == len(args))
         price = function.undecided if only is None else only.cost
-        return Invocation(call, price, args, True, self._type(node))
+        return Invocation(_on_text(overload.call, compiled), price, args, True, self._type(node))
 
     def _folded(self, invocation: Invocation) -> Constant:
         try:
@@ -276,18 +283,18 @@ class _Planner:
         return Loop(range_, first, second, accumulator, init, condition, step, result, self._type(node))
 
 
-_OPERATORS: Final[dict[str, Callable[[_Planner, ast.Call, tuple[Node, ...]], Node]]] = {
-    "_&&_": _Planner._logic,  # noqa: SLF001 -- the class's own table
-    "_||_": _Planner._logic,  # noqa: SLF001
-    "_==_": _Planner._equality,  # noqa: SLF001
-    "_!=_": _Planner._equality,  # noqa: SLF001
-    "_?_:_": _Planner._conditional,  # noqa: SLF001
-    "_[_]": _Planner._index,  # noqa: SLF001
-    "_[?_]": _Planner._index,  # noqa: SLF001
-    "_?._": _Planner._index,  # noqa: SLF001
-    "@not_strictly_false": _Planner._not_strictly_false,  # noqa: SLF001
-    "or": _Planner._alternative,  # noqa: SLF001
-    "orValue": _Planner._alternative,  # noqa: SLF001
+_OPERATORS: Final[dict[str, Callable[[Planner, ast.Call, tuple[Node, ...]], Node]]] = {
+    "_&&_": Planner._logic,  # noqa: SLF001 -- the class's own table
+    "_||_": Planner._logic,  # noqa: SLF001
+    "_==_": Planner._equality,  # noqa: SLF001
+    "_!=_": Planner._equality,  # noqa: SLF001
+    "_?_:_": Planner._conditional,  # noqa: SLF001
+    "_[_]": Planner._index,  # noqa: SLF001
+    "_[?_]": Planner._index,  # noqa: SLF001
+    "_?._": Planner._index,  # noqa: SLF001
+    "@not_strictly_false": Planner._not_strictly_false,  # noqa: SLF001
+    "or": Planner._alternative,  # noqa: SLF001
+    "orValue": Planner._alternative,  # noqa: SLF001
 }
 
 
@@ -301,19 +308,41 @@ def _nowhere() -> Frame:
     return Frame(None, 0, cost.LIMIT, None)
 
 
-def _certain(declared: Type, actual: Type) -> bool:
-    """Whether an argument of this static type fits at run time, too."""
+def _fits_for_sure(declared: Type, arg: Node) -> bool:
+    """Whether an argument fits at run time, too."""
+    return declared.is_parameter or declared.name == "dyn" or (_covers(declared, arg.type) and certain(arg))
+
+
+def _covers(declared: Type, actual: Type) -> bool:
     if declared.is_parameter or declared.name == "dyn":
         return True
-    if declared.name != actual.name:
-        return False
-    return all(map(_certain, declared.args, actual.args))
+    return declared.name == actual.name and all(map(_covers, declared.args, actual.args))
+
+
+def _is_open(type_: Type) -> bool:
+    """Whether values of this type may hold anything, or what the arguments hold."""
+    return type_.is_parameter or type_.name == "dyn" or any(map(_is_open, type_.args))
+
+
+_CLASSES: Final[dict[str, type]] = {
+    "string": str,
+    "int": int,
+    "bool": bool,
+    "double": float,
+    "bytes": bytes,
+    **{opaque.type_name: opaque for opaque in (Quantity, Semver)},
+}
+"""Types whose values are all of one class, and a class whose values are all of that type."""
 
 
 def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     """Make a function that takes the first overload whose arguments fit."""
+    first = overloads[0]
+    simple = tuple(_CLASSES.get(declared.name) for declared in first.arguments)
 
     def call(*arguments: Any) -> Any:
+        if tuple(map(type, arguments)) == simple:  # what `fits` would find out, in a third of the time
+            return first.call(*arguments)
         for overload in overloads:
             if len(overload.arguments) == len(arguments) and all(map(operators.fits, overload.arguments, arguments)):
                 return overload.call(*arguments)
@@ -322,13 +351,26 @@ def _guarded(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
     return call
 
 
-def _on_text(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of a text, a pattern and perhaps a count, for a text that may be something else at run time."""
+def _held(value: Any) -> Any:
+    while value.__class__ is Optional and value.present:
+        value = value.value
+    return value
 
-    def call(text: Any, pattern: str, *count: Any) -> Any:
+
+def _on_text(function: Callable[..., Any], compiled: regex.Pattern) -> Callable[..., Any]:
+    """Make a function of a text, this pattern and perhaps a count; the text may be something else at run time.
+
+    Upstream looks at Go's value then, which for a type is its name, and for an optional what it holds.
+    """
+
+    def call(text: Any, _: str, *count: Any) -> Any:
+        if text.__class__ is str and not count:
+            return function(text, compiled)
+        text = text.name if text.__class__ is TypeValue else _held(text)
+        count = tuple(map(_held, count))
         if not isinstance(text, str) or any(number.__class__ is not int for number in count):
             raise CelError(operators.NO_OVERLOAD)
-        return function(text, pattern, *count)
+        return function(text, compiled, *count)
 
     return call
 
@@ -346,15 +388,20 @@ def _known(invocation: Invocation) -> Any:
 
 
 def _price(name: str, overload: Overload) -> Cost:
-    """Return the cost of an overload, which upstream cannot find for some functions of lists if an argument failed."""
+    """Return the cost of an overload, which upstream cannot find for some functions if there is no list to compare."""
     position = _LISTS_THAT_ARE_COMPARED.get(name)
     if position is None:
         return overload.cost
 
     def price(*values: Any) -> int:
-        if isinstance(values[position], CelError):
-            text = "interface conversion: *types.Err is not traits.Lister: missing method Add"
-            raise Stopped(f"internal error: {text}")
+        value = values[position]
+        failed = isinstance(value, CelError)
+        if failed or (name == "distinct" and not isinstance(value, list | tuple)):
+            go_type = "*types.Err" if failed else operators.go_type(value)
+            missing = "Contains" if not failed and operators.can_be_added(value) else "Add"
+            raise Stopped(
+                f"internal error: interface conversion: {go_type} is not traits.Lister: missing method {missing}"
+            )
         return overload.cost(*values)
 
     return price

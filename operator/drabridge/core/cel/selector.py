@@ -12,10 +12,10 @@ whole allocation upstream), and a CompileError. A device that cannot be evaluate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from drabridge.core.cel import cost, operators
+from drabridge.core.cel import cost, messages, operators, work
 from drabridge.core.cel.checker import check
 from drabridge.core.cel.compiler import Compiled, compile_plan
 from drabridge.core.cel.device import DeviceView
@@ -26,7 +26,7 @@ from drabridge.core.cel.plan import Halted, Plan
 from drabridge.core.cel.planner import InstantiationError, plan
 from drabridge.core.cel.types import BOOL, Type, wrapper_of
 from drabridge.core.cel.validation import validate
-from drabridge.core.cel.values import CelError, Optional
+from drabridge.core.cel.values import CelError, Optional, Stopped
 
 LONGEST_EXPRESSION: Final = 10 * 1024
 """CELSelectorExpressionMaxLength of resource.k8s.io, in characters. The API server's validation refuses more."""
@@ -68,6 +68,7 @@ class Selector:
 
     expression: str
     type: Type
+    environment: Environment = field(repr=False, compare=False)
     _plan: Plan
     _compiled: Compiled | None
 
@@ -85,6 +86,8 @@ class Selector:
                     return _MATCHES[result][units] if units < 1024 else Match(result, units)
             except Halted as halted:
                 raise SelectorError(str(halted), halted.cost) from None
+            except work.Overworked as overworked:
+                raise SelectorError(str(overworked), limit + 1) from None
             except Exception:  # noqa: S110 -- whatever it was, the plan finds out what there is to say
                 pass
         return self.walk(view, limit, interrupt)
@@ -100,12 +103,20 @@ class Selector:
             result, units = self._plan.evaluate(view.fields, limit, interrupt)
         except Halted as halted:
             raise SelectorError(str(halted), halted.cost) from None
-        answer = result
-        while answer.__class__ is Optional and answer.present:
-            answer = answer.value
-        if answer.__class__ is bool:
-            return Match(answer, units)
-        raise SelectorError(_failure(result, answer), units)
+        except Exception as bug:
+            # A bug of ours must not end more than this evaluation: expressions come from anybody.
+            raise SelectorError(f"internal error: {bug.__class__.__name__}: {bug}", 0) from bug
+        return answered(result, units)
+
+
+def answered(result: Any, units: int) -> Match:
+    """Take the result of an evaluation (a CelError for a failure) for an answer. Raises SelectorError if it is none."""
+    answer = result
+    while answer.__class__ is Optional and answer.present:
+        answer = answer.value
+    if answer.__class__ is bool:
+        return Match(answer, units)
+    raise SelectorError(_failure(result, answer), units)
 
 
 def _failure(result: Any, inner: Any) -> str:
@@ -113,28 +124,8 @@ def _failure(result: Any, inner: Any) -> str:
     if isinstance(result, CelError):
         message = str(result)
         return message + HINT if "no such key:" in message else message
-    reason = _CONVERSIONS.get(operators.type_name(inner)) or _opaque_conversion(operators.type_name(inner))
+    reason = messages.inconvertible(inner, "bool")
     return f"CEL result of type {operators.type_name(result)} could not be converted to bool: {reason}"
-
-
-def _opaque_conversion(name: str) -> str:
-    short = name.rpartition(".")[2].removeprefix("Named")
-    return f"type conversion error from '{short}' to 'bool'"
-
-
-_CONVERSIONS: Final = {
-    "int": "unsupported type conversion from 'int' to bool",
-    "uint": "unsupported type conversion from 'uint' to bool",
-    "double": "type conversion error from Double to 'bool'",
-    "string": "unsupported native conversion from string to 'bool'",
-    "bytes": "type conversion error from Bytes to 'bool'",
-    "null_type": "type conversion error from 'null_type' to 'bool'",
-    "list": "type conversion error from list to 'bool'",
-    "map": "type conversion error from map to 'bool'",
-    "type": "type conversion not supported for 'type'",
-    "optional_type": "optional.none() dereference",
-}
-"""What cel-go says of a result that is no bool; every type has words of its own."""
 
 
 def compile_selector(expression: str, environment: Environment | None = None) -> Selector:
@@ -145,6 +136,7 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
     known = stored_expressions() if environment is None else environment
     if len(expression) > LONGEST_EXPRESSION:
         raise CompileError(f"expression is longer than {LONGEST_EXPRESSION} characters")
+    work.begin()
     try:
         checked = check(parse(expression), known)
         validate(checked)
@@ -154,8 +146,8 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
         planned = plan(checked, known)
     except SourceError as error:
         raise CompileError(f"compilation failed: {error}") from None
-    except InstantiationError as error:
+    except (InstantiationError, Stopped) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
     except RecursionError:
         raise CompileError("expression nested too deeply") from None
-    return Selector(expression, type_, planned, compile_plan(planned))
+    return Selector(expression, type_, known, planned, compile_plan(planned))

@@ -8,10 +8,12 @@ Overloads stand in cel-go's order: where the type of an argument is open, the fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from drabridge.core.cel import conversions, cost, operators, regex, times
 from drabridge.core.cel.declarations import Cost, Function, Library, Overload, unit
+from drabridge.core.cel.regex import InvalidRegex, Pattern
 from drabridge.core.cel.types import (
     BOOL,
     BYTES,
@@ -112,6 +114,8 @@ def _text_function(name: str, test: Callable[[str, str], bool], price: Cost) -> 
 
 def matches(text: Any, pattern: Any) -> bool:
     """Say whether a pattern of RE2 is found in a text. Raises CelError for other types and broken patterns."""
+    if isinstance(pattern, Pattern):
+        return pattern.matches(text)
     if not isinstance(text, str):
         if text.__class__ in (Timestamp, Duration):
             raise CelError(operators.NO_OVERLOAD)
@@ -119,9 +123,20 @@ def matches(text: Any, pattern: Any) -> bool:
     if not isinstance(pattern, str):
         raise CelError(operators.NO_OVERLOAD)
     try:
-        return regex.compile_regex(pattern).matches(text)
-    except regex.InvalidRegex as error:
+        return regex.pattern(pattern).matches(text)
+    except InvalidRegex as error:
         raise CelError(str(error)) from None
+
+
+_MATCHES: Final = Overload(
+    "matches_string",
+    (STRING, STRING),
+    BOOL,
+    matches,
+    member=True,
+    cost=cost.match,
+    guarded=False,
+)
 
 
 def _sizes() -> Function:
@@ -227,8 +242,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     Function(
         "matches",
         (
-            Overload("matches", (STRING, STRING), BOOL, matches, cost=cost.match, guarded=False),
-            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=cost.match, guarded=False),
+            replace(_MATCHES, id="matches", member=False),
+            _MATCHES,
         ),
     ),
     *_time_fields(),

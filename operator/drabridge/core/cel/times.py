@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from drabridge.core.cel.operators import MAX_SECONDS, MIN_SECONDS, NO_OVERLOAD, SECOND, decimal_text
+from drabridge.core.cel.operators import MAX_SECONDS, MIN_INT, MIN_SECONDS, NO_OVERLOAD, SECOND, decimal_text
 from drabridge.core.cel.values import CelError, Duration, Timestamp
 
 _UNITS: Final = {
@@ -22,6 +22,10 @@ _RFC3339: Final = re.compile(
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+_DAY: Final = 86_400
+_CYCLE: Final = 146_097 * _DAY
+"""Seconds of 400 years, after which the calendar repeats itself, week days included."""
+
 _LONGEST: Final = 1000
 """Characters of a time's text; beyond, Python would refuse the digits."""
 
@@ -65,35 +69,52 @@ def parse_timestamp(text: str) -> Timestamp | None:
     offset = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
     if int(hours or 0) > 24 or int(minutes or 0) > 60 or hour > 23 or minute > 59 or second > 59:
         return None
+    cycles = 0 if year else 1
     try:
-        days = (datetime(year or 4, month, day, tzinfo=UTC) - _EPOCH).days
+        days = (datetime(year + 400 * cycles, month, day, tzinfo=UTC) - _EPOCH).days - cycles * _CYCLE // _DAY
     except ValueError:
         return None
     seconds = days * 86400 + hour * 3600 + (minute - offset) * 60 + second
-    if not year or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise CelError("timestamp overflow")
     return Timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")[:9]), offset)
 
 
 def timestamp_text(value: Timestamp) -> str:
     """Write RFC 3339 with as many digits of the second as are needed."""
-    local = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND + value.offset * 60)
+    local, years = _moment(value.nanoseconds // SECOND + value.offset * 60)
+    year = local.year + years
     fraction = f"{value.nanoseconds % SECOND:09d}".rstrip("0")
     zone = "Z"
     if value.offset:
         hours, minutes = divmod(abs(value.offset), 60)
         zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
-    return f"{local:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + (f".{fraction}" if fraction else "") + zone
+    date = f"{'-' if year < 0 else ''}{abs(year):04d}{local:-%m-%dT%H:%M:%S}"
+    return date + (f".{fraction}" if fraction else "") + zone
 
 
-def zone(name: str) -> tzinfo:
-    """Find a time zone: "UTC", an offset such as "-07:00", or a name of the IANA data base.
+def wrapped(number: int) -> int:
+    """What Go's int64 makes of a number."""
+    return (number - MIN_INT) % 2**64 + MIN_INT
+
+
+def _moment(seconds: int) -> tuple[datetime, int]:
+    """The moment so many seconds after 1970 within a calendar that Python has, and the years to add to it."""
+    if MIN_SECONDS + _DAY <= seconds <= MAX_SECONDS - _DAY:
+        return _EPOCH + timedelta(seconds=seconds), 0
+    base = MIN_SECONDS + _CYCLE if seconds < 0 else MAX_SECONDS - 2 * _CYCLE
+    cycles, rest = divmod(seconds - base, _CYCLE)
+    return _EPOCH + timedelta(seconds=base + rest), 400 * cycles
+
+
+def zone(name: str) -> tzinfo | int:
+    """Find a time zone: "UTC" or a name of the IANA data base; the seconds east of UTC of one such as "-07:00".
 
     Names are looked up in the data base of the system: the only place where this package reads files.
     Raises CelError for what is none.
     """
     if ":" in name:
-        return timezone(timedelta(minutes=_offset(name)))
+        return _offset(name)
     if name in ("", "UTC"):
         return UTC
     if ".." in name or name[0] in "/\\":
@@ -110,21 +131,22 @@ def _offset(name: str) -> int:
     hours, _, minutes = name.partition(":")
     parts = []
     for part in (hours, minutes):
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", part):
+        if not re.fullmatch("[+-]?[0-9]+", part):
             raise CelError(f'strconv.Atoi: parsing "{part}": invalid syntax')
+        if len(part.lstrip("+-0")) > 19 or wrapped(int(part)) != int(part):
+            raise CelError(f'strconv.Atoi: parsing "{part}": value out of range')
         parts.append(int(part))
-    offset = parts[0] * 60 + (-parts[1] if name.startswith("-") else parts[1])
-    if abs(offset) >= 24 * 60:
-        raise CelError(f"time zone offset {name} is beyond a day")
-    return offset
+    minutes_east = parts[0] * 60 + (-parts[1] if name.startswith("-") else parts[1])
+    return wrapped(wrapped(minutes_east) * 60)  # upstream has no bound
 
 
-def _local(value: Timestamp, name: str) -> datetime:
-    moment = _EPOCH + timedelta(seconds=value.nanoseconds // SECOND)
-    try:
-        return moment.astimezone(zone(name))
-    except OverflowError:
-        raise CelError("timestamp overflow") from None
+def _local(value: Timestamp, name: str) -> tuple[datetime, int]:
+    """The time in a zone, and the years to add to it: there it may be the year 0 or 10000, which Python has not."""
+    seconds, place = value.nanoseconds // SECOND, zone(name)
+    if isinstance(place, int):
+        return _moment(seconds + place)
+    moment, years = _moment(seconds)
+    return moment.astimezone(place), years
 
 
 _FIELDS: Final[dict[str, Callable[[datetime], int]]] = {
@@ -155,7 +177,8 @@ def timestamp_field(name: str) -> Callable[..., int]:
         if name == "getMilliseconds":
             zone(zone_name)
             return value.nanoseconds % SECOND // 10**6
-        return _FIELDS[name](_local(value, zone_name))
+        local, years = _local(value, zone_name)
+        return _FIELDS[name](local) + (years if name == "getFullYear" else 0)
 
     return accessor
 

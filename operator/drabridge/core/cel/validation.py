@@ -20,7 +20,7 @@ from drabridge.core.cel.values import CelError
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "duration": conversions.to_duration,
     "timestamp": conversions.to_timestamp,
-    "matches": regex.compile_regex,
+    "matches": regex.pattern,
 }
 
 
@@ -100,7 +100,10 @@ def _misfit(checked: Checked, node: ast.Call) -> Iterator[Issue]:
 
 
 def _argument(checked: Checked, node: ast.Node) -> FormatArgument:
+    type_ = checked.types[node.id]
+    if type_.name == "wrapper":
+        type_ = type_.args[0]
     parts: tuple[ast.Node, ...] = ()
     if isinstance(node, ast.ListLiteral | ast.MapLiteral):
         parts = tuple(ast.children(node))
-    return FormatArgument(node, checked.types[node.id], tuple(_argument(checked, part) for part in parts))
+    return FormatArgument(node, type_, tuple(_argument(checked, part) for part in parts))

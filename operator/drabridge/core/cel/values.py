@@ -54,12 +54,20 @@ class Optional:
     present: bool
     value: Any = None
 
+    def __hash__(self) -> int:
+        """As a key, one with a value is like no other one: upstream's maps hold pointers."""
+        return id(self) if self.present else 0
+
 
 NONE = Optional(False)
 
 
 class CelError(Exception):
     """An evaluation error, with cel-go's text: "no such key: x", "no such overload", "divide by zero"."""
+
+
+class Stopped(Exception):
+    """An evaluation that ended before it had a result; no operator absorbs it."""
 
 
 class Opaque:

@@ -14,6 +14,7 @@ from drabridge.core.cel import compiler, cost
 from drabridge.core.cel.checker import check
 from drabridge.core.cel.compiler import compile_plan
 from drabridge.core.cel.device import DeviceView
+from drabridge.core.cel.diagnostics import SourceError
 from drabridge.core.cel.environment import stored_expressions
 from drabridge.core.cel.parser import parse
 from drabridge.core.cel.plan import Halted
@@ -129,7 +130,7 @@ def test_there_is_a_function(sentence: str) -> None:
 
 
 _ALLOWED = re.compile(
-    r"""(?: \s | \d+ | [dcn] | [vtk]\d+ | [-+%<>=!()\[\],.:] | limit | interrupt | compiled
+    r"""(?: \s | \d+ | [cdn] | [vtk]\d+ | [-+%<>=!()\[\],.:] | limit | interrupt | compiled
     | def | return | if | else | or | for | in | is | not | break | True | False | None
     | len | str | int | bool | __class__ | present | value )""",
     re.VERBOSE,
@@ -164,11 +165,72 @@ HOSTILE = {
 }
 
 
+def foreign(source: str) -> list[str]:
+    """What is in the source besides fixed words, numbers and numbered names."""
+    known = set(compiler._GLOBALS)
+    return [word for word in _WORDS.findall(source) if word not in known and not _ALLOWED.fullmatch(word)]
+
+
 @pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
 def test_the_source_has_fixed_words_and_numbered_names_only(monkeypatch: pytest.MonkeyPatch, expression: str) -> None:
     (source,) = sources(monkeypatch, expression)
-    known = set(compiler._GLOBALS)
-    assert [word for word in _WORDS.findall(source) if word not in known and not _ALLOWED.fullmatch(word)] == []
+    assert foreign(source) == []
+
+
+def literal(text: str) -> str:
+    """A text in single quotes; what can stand there as it is does."""
+    return "'" + "".join(f"\\U{ord(c):08x}" if c in "'\\\n\r\0" else c for c in text) + "'"
+
+
+NASTY = (
+    "'", '"', "\\", "\n", "\r", "\0", "\t", "\u2028", "\ufeff", "é", "日", "#", "{", "}", "(", ")", ";", ",", "`", "$",
+    "%s", "{0}", "\\N{BULLET}", "\'\'\'", '"""', "__import__('os')", "__class__", "__builtins__", "exec", "import os",
+    "lambda: 0",
+)  # fmt: skip
+TEXTS = (
+    st.lists(st.sampled_from(NASTY) | st.characters(exclude_categories=["Cs"]), max_size=6).map("".join).map(literal)
+)
+NAMES = st.sampled_from(
+    ("__import__", "__class__", "__builtins__", "exec", "eval", "print", "compiled", "limit", "interrupt", "d", "c",
+     "n", "t1", "v0", "k20", "begin", "walk", "tick", "Unfinished", "lambda", "def", "None", "self", "x_" * 40)
+)  # fmt: skip
+NUMBERS = st.integers(10**12, 2**63 - 1).map(str)
+TEMPLATES = (
+    "device.attributes[T][T] == T || device.driver == T",
+    "device.attributes.N.N == T && has(device.capacity.N.N)",
+    "[T, device.driver].exists(N, N == T) || [I].all(N, N == I)",
+    "cel.bind(N, device.driver, N + T == T)",
+    "{T: I, device.driver: I}[T] == I",
+    "device.attributes[?T][?T].optMap(N, N == T).orValue(false)",
+    "[device.driver].map(N, N + T).join(T) == T",
+    "device.attributes[T].exists(N, x, N == T && x == I)",
+    "device.driver.matches(device.driver + T) || device.driver.startsWith(T)",
+    "'%s %d'.format([device.driver + T, I]) == T",
+    "google.protobuf.StringValue{value: device.driver + T} == T",
+    "device.attributes[T].`a b/c.d-e`[T].N[I] == I",
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_nothing_breaks_out_into_the_source(data: st.DataObject) -> None:
+    kinds = {"T": TEXTS, "N": NAMES, "I": NUMBERS}
+    drawn: list[str] = []
+
+    def fill(hole: re.Match[str]) -> str:
+        drawn.append(data.draw(kinds[hole[0]]))
+        return drawn[-1]
+
+    expression = re.sub(r"\b[TNI]\b", fill, data.draw(st.sampled_from(TEMPLATES)))
+    try:
+        check(parse(expression), stored_expressions())
+    except SourceError:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        seen = sources(patch, expression)
+    for source in seen:
+        assert foreign(source) == []
+        assert not re.search(r"\d{12}", source)
 
 
 @settings(max_examples=200, deadline=None)

@@ -121,7 +121,7 @@ def test_an_expression_has_the_tree(source: str, tree: str) -> None:
 
 
 WRONG = {
-    "nothing": ("", "1:1: Syntax error: extraneous input '<EOF>' expecting"),
+    "nothing": ("", "1:0: Syntax error: mismatched input '<EOF>' expecting"),
     "something behind the end": ("1 2", "1:3: Syntax error: extraneous input '2' expecting <EOF>"),
     "a bracket that is not closed": ("(1", "1:3: Syntax error: mismatched input '<EOF>' expecting ')'"),
     "a ternary without its end": ("a ? b", "1:6: Syntax error: mismatched input '<EOF>' expecting ':'"),
@@ -129,11 +129,11 @@ WRONG = {
         "a ? b ? c : d : e",
         "1:7: Syntax error: mismatched input '?' expecting ':'",
     ),
-    "a colon without a ternary": ("a : b", "1:3: Syntax error: extraneous input ':' expecting <EOF>"),
+    "a colon without a ternary": ("a : b", "1:3: Syntax error: mismatched input ':' expecting <EOF>"),
     "a dot without a name": ("a.", "1:3: Syntax error: no viable alternative at input '.<EOF>'"),
     "true as a field": ("a.true", "1:3: Syntax error: no viable alternative at input '.true'"),
     "a leading dot without a name": (".1a", "1:3: Syntax error"),
-    "a name in backticks as a variable": ("`a`", "1:1: Syntax error: extraneous input '`a`' expecting"),
+    "a name in backticks as a variable": ("`a`", "1:1: Syntax error: mismatched input '`a`' expecting"),
     "a minus and a !": ("-!a", "1:2: Syntax error: extraneous input '!' expecting"),
     "a reserved word": ("1 == while", "1:6: reserved identifier: while"),
     "a reserved word as a function": ("loop(1)", "1:1: reserved identifier: loop"),

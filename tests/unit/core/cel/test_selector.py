@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from drabridge.core.cel import cost
+from drabridge.core.cel import cost, operators
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.cel.selector import HINT, CompileError, Match, SelectorError, compile_selector
 
@@ -180,3 +180,23 @@ def test_many_threads_may_use_one_selector() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: selector.matches(VIEW), range(2000)))
     assert found == [expected] * 2000
+
+
+def test_a_bug_of_ours_ends_one_evaluation_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bool:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(operators, "equal", broken)
+    with pytest.raises(SelectorError, match="internal error: ZeroDivisionError: oops") as failed:
+        compile_selector("device.driver == 'x'").walk(VIEW, cost.LIMIT, None)
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+
+
+def test_work_is_counted_anew_for_each_evaluation() -> None:
+    tree = "".join(f"cel.bind(a{i}, {f'dyn([a{i - 1}, a{i - 1}])' if i else 'dyn([1])'}, " for i in range(40))
+    selector = compile_selector(f"{tree}a39 == a39{')' * 40}")
+    for _ in range(2):
+        with pytest.raises(SelectorError, match="too much work"):
+            selector.matches(VIEW)
+    small = compile_selector("device.attributes['gpu.example.com'].nics.exists(n, n in ['n1', device.driver])")
+    assert [small.matches(VIEW).matched for _ in range(3)] == [True] * 3

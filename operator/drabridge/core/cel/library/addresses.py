@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
+from drabridge.core.cel.work import spend
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MAPPED: Final = 0xFFFF
@@ -98,8 +99,13 @@ def parse_cidr(text: str) -> CIDR:
     return cidr
 
 
+_STEPS_PER_ADDRESS: Final = 2500
+_STEPS_PER_CHARACTER: Final = 16
+
+
 def parse_address(text: str) -> tuple[IP, str]:
     """Read an address with the zone it may have (netip.ParseAddr). Raises InvalidAddress."""
+    spend(_STEPS_PER_ADDRESS + len(text) * _STEPS_PER_CHARACTER)
     for character in text:
         if character == ".":
             return IP(_ipv4(text, text), 32), ""

@@ -26,6 +26,8 @@ MAX_TEXT: Final = 10_000_000
 
 def size(value: Any) -> int:
     """Characters, bytes, elements or entries; 1 for what has no size."""
+    if value.__class__ is str:  # nearly always
+        return len(value)
     if isinstance(value, str | bytes | list | tuple | dict):
         return len(value)
     return value.size() if isinstance(value, Opaque) else 1

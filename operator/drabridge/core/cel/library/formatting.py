@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from drabridge.core.cel import conversions, operators
+from drabridge.core.cel import conversions, operators, work
 from drabridge.core.cel.library.costs import MAX_TEXT
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.types import Type
@@ -125,7 +125,7 @@ def check_format(text: str, arguments: Sequence[FormatArgument]) -> FormatFault 
         except CelError as error:
             return FormatFault(None, str(error))
         if (wrong := _misfit(clause.verb, arguments[place])) is not None:
-            message = f"error during formatting: {_REFUSALS[clause.verb]}{wrong.type.name}"
+            message = f"error during formatting: {_REFUSALS[clause.verb]}{_name(wrong.type)}"
             return FormatFault(wrong.node, message)
         start, place = clause.end, place + 1
     if len(arguments) > place:
@@ -136,11 +136,16 @@ def check_format(text: str, arguments: Sequence[FormatArgument]) -> FormatFault 
 
 def _misfit(verb: str, argument: FormatArgument) -> FormatArgument | None:
     """The argument or the part of it that the verb cannot print."""
-    if argument.type.name != "dyn" and argument.type.name not in _CHECKED[verb]:
+    if argument.type.name != "dyn" and _name(argument.type) not in _CHECKED[verb]:
         return argument
     if verb != "s":
         return None
     return next((wrong for part in argument.parts if (wrong := _misfit(verb, part))), None)
+
+
+def _name(type_: Type) -> str:
+    """Name a type as its values do at run time: google.protobuf.DoubleValue gives doubles."""
+    return type_.args[0].name if type_.name == "wrapper" else type_.name
 
 
 def _clause(text: str, start: int) -> _Clause:
@@ -219,6 +224,7 @@ def _fixed(value: Any, precision: int | None) -> str:
     places = _DEFAULT_PRECISION if precision is None else precision
     if places > _MAX_PRECISION:
         raise CelError(f"a precision of {places} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(places * _STEPS_PER_DIGIT)
     return f"{number or 0.0:,.{places}f}"  # zero loses its sign
 
 
@@ -227,6 +233,7 @@ def _scientific(value: Any, precision: int | None) -> str:
     width = _DEFAULT_PRECISION if precision is None else precision
     if width > _MAX_PRECISION:
         raise CelError(f"a width of {width} is more than an expression may ask for ({_MAX_PRECISION})")
+    work.spend(width)
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     mantissa, _, power = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")
@@ -275,11 +282,16 @@ _VERBS: Final[dict[str, Callable[[Any, int | None], str]]] = {
 }
 
 
+_STEPS_PER_DIGIT: Final = 4
+
+
 def _list(elements: Any) -> str:
+    work.spend(len(elements) * work.WRITING)
     return f"[{', '.join(map(_element, elements))}]"
 
 
 def _map(entries: dict[Any, Any]) -> str:
+    work.spend(len(entries) * work.WRITING)
     pairs = sorted(((_key(key), _element(value)) for key, value in entries.items()), key=lambda pair: pair[0])
     return f"{{{', '.join(f'{key}:{value}' for key, value in pairs)}}}"
 

@@ -3,7 +3,7 @@
 from functools import cmp_to_key
 from typing import Any, Final
 
-from drabridge.core.cel import operators
+from drabridge.core.cel import operators, work
 from drabridge.core.cel.declarations import Function, Library, Overload
 from drabridge.core.cel.library.costs import allocate, allocate_result, compare_elements, size
 from drabridge.core.cel.library.declaring import function, member
@@ -21,7 +21,7 @@ from drabridge.core.cel.types import (
     list_of,
     parameter,
 )
-from drabridge.core.cel.values import CelError, Duration, Timestamp
+from drabridge.core.cel.values import CelError, Duration, Stopped, Timestamp
 
 COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 """Types that have an order, in upstream's order of overloads."""
@@ -43,15 +43,18 @@ def slice_of(elements: Any, start: int, end: int) -> list[Any]:
     return list(elements[start:end])
 
 
-def flatten(elements: Any, depth: int = 1) -> list[Any]:
+def flatten(elements: Any, *levels: int) -> list[Any]:
     """The elements, those of lists among them in their place, so many levels deep.
 
     Upstream calls it with anything. Raises CelError for what is no list, and for a negative depth.
     """
     if not isinstance(elements, list | tuple):
-        raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_name(elements)}.flatten()")
+        arguments = "int" if levels else ""
+        raise CelError(f"{operators.NO_OVERLOAD}: {operators.type_text(elements)}.flatten({arguments})")
+    depth = _depth(levels[0]) if levels else 1
     if depth < 0:
         raise CelError("level must be non-negative")
+    work.spend((len(elements) + 1) * work.COMPARISON)
     flat: list[Any] = []
     for element in elements:
         if depth and isinstance(element, list | tuple):
@@ -61,13 +64,26 @@ def flatten(elements: Any, depth: int = 1) -> list[Any]:
     return flat
 
 
+def _depth(value: Any) -> int:
+    """The argument of flatten(), which upstream takes for an int without a look."""
+    if value.__class__ is not int:
+        go_type = "*types.Err" if isinstance(value, CelError) else operators.go_type(value)
+        raise Stopped(f"internal error: interface conversion: ref.Val is {go_type}, not types.Int")
+    depth: int = value
+    return depth
+
+
 def is_comparable(value: Any) -> bool:
     """Whether a value's type has an order."""
     return isinstance(value, bool | int | float | str | bytes | Timestamp | Duration)
 
 
 def sort(elements: Any) -> Any:
-    """The elements in their order."""
+    """The elements in their order. Raises CelError as `sort_by_associated_keys` does."""
+    if isinstance(elements, str | Timestamp | Duration):  # upstream takes the function for a method of theirs
+        raise CelError(operators.NO_OVERLOAD)
+    if not isinstance(elements, list | tuple):
+        raise CelError(f"{operators.NO_OVERLOAD}: sort")
     return sort_by_associated_keys(elements, elements)
 
 
@@ -78,7 +94,7 @@ def sort_by_associated_keys(elements: Any, keys: Any) -> Any:
     anything.
     """
     if not isinstance(elements, list | tuple) or not isinstance(keys, list | tuple):
-        raise CelError(f"{operators.NO_OVERLOAD}: sort")
+        raise CelError(f"{operators.NO_OVERLOAD}: @sortByAssociatedKeys")
     if len(elements) != len(keys):
         raise CelError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
@@ -138,7 +154,7 @@ def distinct(elements: Any) -> list[Any]:
 
 
 def _flatten_cost(elements: Any, *rest: Any) -> int:
-    depth = float(rest[0]) if len(rest) > 1 else 1.0
+    depth = float(_depth(rest[0])) if len(rest) > 1 else 1.0
     return allocate(size(elements) * (depth if depth >= 0 else 1.0))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from drabridge.core.cel import operators
+from drabridge.core.cel import operators, work
 from drabridge.core.cel.declarations import Library, Overload
 from drabridge.core.cel.library.costs import free
 from drabridge.core.cel.library.declaring import function, member
@@ -63,8 +63,12 @@ def last(elements: Any) -> Optional:
     return Optional(True, elements[-1]) if elements else NONE
 
 
+_STEPS_PER_ELEMENT: Final = 20
+
+
 def unwrap(optionals: Any) -> list[Any]:
     """The values of those that have one. Raises CelError for an element that is no optional."""
+    work.spend(len(optionals) * _STEPS_PER_ELEMENT)
     values = []
     for optional in optionals:
         if not isinstance(optional, Optional):

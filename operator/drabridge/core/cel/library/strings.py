@@ -143,6 +143,11 @@ def _check_length(length: int) -> None:
 
 _STRINGS: Final = list_of(STRING)
 
+
+def _format_cost(target: Any, *rest: Any) -> int:
+    return 0 if isinstance(target, CelError) else scan_target(target, *rest)
+
+
 LIBRARY: Final = Library(
     "cel.lib.ext.strings",
     (
@@ -186,7 +191,7 @@ LIBRARY: Final = Library(
         function(
             "upperAscii", member("string_upper_ascii", (STRING,), STRING, upper_ascii, scan_target), by_name=scan_target
         ),
-        function("format", member("string_format", (STRING, list_of(DYN)), STRING, format_text, scan_target)),
+        function("format", member("string_format", (STRING, list_of(DYN)), STRING, format_text, _format_cost)),
         function("strings.quote", Overload("strings_quote", (STRING,), STRING, quote, cost=scan_target)),
         function(
             "join",

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from drabridge.core.cel.library.addresses import InvalidAddress, parse_address
 from drabridge.core.cel.quoting import quote
 from drabridge.core.cel.values import CelError, Opaque
+from drabridge.core.cel.work import spend
 
 _MAX_QUERY_PARAMETERS: Final = 10_000
 
@@ -156,7 +157,11 @@ def _named(text: str, whole: str, *, request: bool) -> URL:
         raise InvalidURL(f"parse {quote(text)}: {error}") from None
 
 
+_STEPS_PER_CHARACTER: Final = 25
+
+
 def _parse(text: str, *, request: bool) -> URL:
+    spend(len(text) * _STEPS_PER_CHARACTER)
     if any(character < " " or character == "\x7f" for character in text):
         raise InvalidURL("net/url: invalid control character in URL")
     if not text and request:

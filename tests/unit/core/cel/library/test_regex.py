@@ -1,24 +1,18 @@
-"""Regular expressions: Go's syntax, errors and matches, on both engines."""
+"""Regular expressions: Go's syntax, errors and matches."""
 
 import re
-import sys
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drabridge.core.cel import regex
+from drabridge.core.cel import work
 from drabridge.core.cel.library import LIBRARIES
-from drabridge.core.cel.regex import InvalidRegex, Pattern, compile_regex
+from drabridge.core.cel.regex import InvalidRegex, compile_regex, pattern
 from drabridge.core.cel.values import CelError
+from drabridge.core.cel.work import Overworked
 
 OVERLOADS = {o.id: o for library in LIBRARIES for f in library.functions for o in f.overloads}
-
-
-@pytest.fixture(params=["re2", "re"])
-def engine(request: pytest.FixtureRequest) -> Any:
-    return pytest.importorskip("re2") if request.param == "re2" else None
 
 
 # sentence -> pattern, text, all matches
@@ -62,6 +56,10 @@ MATCHES: dict[str, tuple[str, str, list[str]]] = {
     "and so their opposite has fewer": (r"(?i)\W+", "s\u017fké", ["é"]),
     "POSIX classes": ("[[:alpha:]]+[[:^alpha:]]", "ab1", ["ab1"]),
     "POSIX classes without case": ("(?i)[[:lower:]]+", "aB\u017f", ["aB\u017f"]),
+    "Unicode scripts": (r"\p{Greek}+", "a\u03b1\u03b2", ["\u03b1\u03b2"]),
+    "no category inside of a class": (r"[\p{Cn}a]+[^\p{Cn}]", "a\u0378b", ["a\u0378b"]),
+    "letters without case inside of a class": (r"[\P{LC}]+", "aé日ˠ", ["日ˠ"]),
+    "not ASCII inside of a class": (r"[\P{ASCII}a]+", "aéb", ["aé"]),
     "Unicode categories": (r"\pL+", "aé1", ["aé"]),
     "Unicode categories by name": (r"\p{Lu}\P{Lu}", "Éa", ["Éa"]),
     "Unicode categories by long name": (r"\p{uppercase_letter}", "aÉ", ["É"]),
@@ -84,24 +82,17 @@ MATCHES: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", MATCHES.values(), ids=MATCHES)
-def test_matches(case: tuple[str, str, list[str]], engine: Any) -> None:
+def test_matches(case: tuple[str, str, list[str]]) -> None:
     pattern, text, matches = case
-    compiled: Pattern = regex._compiled(pattern, engine)
+    compiled = compile_regex(pattern)
     assert compiled.find_all(text) == matches
     assert compiled.find(text) == (matches[0] if matches else "")
     assert compiled.matches(text) is bool(matches)
 
 
 @pytest.mark.parametrize(("limit", "count"), [(-1, 3), (0, 0), (2, 2), (9, 3)])
-def test_the_number_of_matches_can_be_limited(limit: int, count: int, engine: Any) -> None:
-    assert regex._compiled("a", engine).find_all("aaa", limit) == ["a"] * count
-
-
-def test_scripts_need_re2() -> None:
-    if regex._engine() is not None:
-        assert compile_regex(r"\p{Greek}+").find("a\u03b1\u03b2") == "\u03b1\u03b2"
-    with pytest.raises(InvalidRegex):
-        regex._compiled(r"\p{Greek}+", None)
+def test_the_number_of_matches_can_be_limited(limit: int, count: int) -> None:
+    assert compile_regex("a").find_all("aaa", limit) == ["a"] * count
 
 
 FAULTS: dict[str, str] = {
@@ -154,9 +145,9 @@ FAULTS: dict[str, str] = {
 
 
 @pytest.mark.parametrize(("pattern", "fault"), FAULTS.items())
-def test_faults(pattern: str, fault: str, engine: Any) -> None:
+def test_faults(pattern: str, fault: str) -> None:
     with pytest.raises(InvalidRegex) as error:
-        regex._compiled(pattern, engine)
+        compile_regex(pattern)
     assert str(error.value) == f"error parsing regexp: {fault}"
 
 
@@ -169,22 +160,39 @@ def test_faults(pattern: str, fault: str, engine: Any) -> None:
     ],
     ids=["captures", "alternatives", "a repeated text"],
 )
-def test_hostile_patterns_are_refused(pattern: str, fault: str, engine: Any) -> None:
+def test_hostile_patterns_are_refused(pattern: str, fault: str) -> None:
     with pytest.raises(InvalidRegex, match=fault):
-        regex._compiled(pattern, engine)
+        compile_regex(pattern)
 
 
-@pytest.mark.parametrize(("pattern", "length"), [(".{0,1000}x", 1000), ("(?:a{0,30}b){30}", 200), ("x?y" * 500, 2000)])
-def test_large_patterns_are_for_short_text_only(pattern: str, length: int, engine: Any) -> None:
-    compiled = regex._compiled(pattern, engine)
-    assert compiled.find_all("z" * 64) is not None
-    with pytest.raises(CelError, match="too long for this large a regular expression"):
-        compiled.matches("z" * length)
+def test_large_patterns_on_long_texts_are_too_much_work() -> None:
+    work.begin()
+    large = compile_regex(".{0,1000}x")
+    assert not large.matches("z" * 1000)
+    with pytest.raises(Overworked):
+        large.matches("z" * 20_000)
 
 
-def test_a_pattern_that_an_engine_cannot_take_is_refused() -> None:
-    with pytest.raises(InvalidRegex):
-        regex._search_re("(" * 10_000, "x")
+@pytest.mark.parametrize("source", [r"[a-z]{{{}}}", r"(.{{0,{}}}x)*", r"\\pL{{{}}}", "({}"])
+def test_many_patterns_are_too_much_work(source: str) -> None:
+    work.begin()
+    for number in range(10_000):
+        try:
+            pattern(source.format(number % 1000) + "x" * (number // 1000))
+        except InvalidRegex:
+            continue
+        except Overworked:
+            break
+    else:
+        pytest.fail("no end of it")
+
+
+def test_a_pattern_counts_once() -> None:
+    work.begin(30_000)
+    for _ in range(100):
+        pattern("a+")
+        with pytest.raises(InvalidRegex):
+            pattern("a++")
 
 
 def test_a_refused_pattern_is_an_evaluation_error() -> None:
@@ -199,13 +207,8 @@ def test_the_functions_of_the_library() -> None:
     assert OVERLOADS["string_find_all_string_int"].call("1a2", "[0-9]", 1) == ["1"]
 
 
-def test_without_re2_the_fallback_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "re2", None)
-    assert regex._engine.__wrapped__() is None
-
-
-def test_text_that_is_no_utf_8_is_matched_all_the_same(engine: Any) -> None:
-    assert regex._compiled("a\ud800", engine).find("xa\udfff") == "a\ufffd"
+def test_text_that_is_no_utf_8_is_matched_all_the_same() -> None:
+    assert compile_regex("a\ud800").find("xa\udfff") == "a\ufffd"
 
 
 TEXTS = st.text("ab\n.é*", max_size=8)
