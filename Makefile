@@ -13,13 +13,13 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-bind test soak fuzz fuzz-allocator bench bench-rewrite bench-cel bench-bind lint verify generate \
-	e2e format lock clean
+.PHONY: help setup demo demo-bind test soak fuzz fuzz-allocator bench bench-rewrite bench-cel \
+	bench-allocation bench-bind lint verify generate e2e format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
@@ -43,16 +43,19 @@ soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figu
 fuzz: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL; JSON on stdout (SEED=, CASES=; about 10 minutes)
 	@$(BIN)/python tests/cel_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
-bench: bench-rewrite bench-cel ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)
+fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's; JSON on stdout (SEED=, CASES=)
+	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
+
+bench: bench-rewrite bench-cel bench-allocation bench-bind ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
 	@$(BIN)/python tests/bench/rewrite.py
 
-fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's; JSON on stdout (SEED=, CASES=)
-	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
-
 bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstream's CEL
 	@$(BIN)/python tests/bench/cel.py
+
+bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
+	@$(BIN)/python tests/bench/allocation.py
 
 bench-bind: $(INSTALLED) ## Measure Bind beside native kube-scheduler (PARTS="compare large upstream takeover filter")
 	@$(BIN)/python tests/bench/bind.py $(PARTS)

@@ -185,6 +185,20 @@ RAISING_DERIVED = (
     "nonsense",
     "dyn(1.5)",
 )
+ODD_CAPACITIES: tuple[Object, ...] = (
+    {"value": "0"},
+    {"value": "100Pi", "requestPolicy": {"default": "10Pi", "validRange": {"min": "1Gi", "step": "1Gi"}}},
+    {"value": "100Pi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi", "max": "9Ei"}}},
+    {"value": "4", "requestPolicy": {"default": "200m", "validRange": {"min": "200m", "step": "100m"}}},
+    {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "200m", "max": "3500m", "step": "250m"}}},
+    {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "1u", "step": "1u"}}},
+    {"value": "1e3", "requestPolicy": {"default": "5e0", "validValues": ["5e0", "1e1", "0.1e3"]}},
+    {"value": "9.548", "requestPolicy": {"default": "1"}},
+    {"value": "-1"},
+    {"value": "4", "requestPolicy": {"validValues": []}},
+    {"value": "4", "requestPolicy": {}},
+    {"value": "4", "requestPolicy": {"default": "1.0", "validRange": {"min": "1", "max": "2"}}},
+)
 TAINT_KEYS, TAINT_VALUES, EFFECTS = ("t", "u"), ("", "1"), ("NoSchedule", "NoExecute", "None")
 GROUP_SETS: tuple[list[str], ...] = ([], ["A"], ["B"], ["A", "B"], ["B", "C"], ["A", "C"])
 
@@ -283,6 +297,9 @@ class Builder:
             selector["nodeSelectorTerms"].append({"matchExpressions": [requirement("zone", "Exists")]})
         if dice.percent(3):
             selector = selector_of(requirement("zone", dice.choice(("Near", "Gt", "In"))))
+        if dice.percent(4):
+            # A name that is there, but empty, selects nothing and yet ties the result to the node.
+            return {"nodeName": "", "allNodes": True}
         return dice.choice([{"allNodes": True}, {"nodeSelector": selector}, {"nodeSelector": selector}])
 
     # Pools
@@ -446,6 +463,8 @@ class Builder:
 
     def capacity(self, name: str) -> Object:
         dice = self.dice
+        if dice.percent(4):
+            return copy.deepcopy(dice.choice(ODD_CAPACITIES))
         if name == "memory":
             values, small = ("10Gi", "16Gi", "40Gi"), ("1Gi", "1536Mi", "2Gi", "5Gi")
         else:
@@ -480,6 +499,11 @@ class Builder:
             attributes["serial"] = {"string": f"{driver[:3]}-{name}"}
         if self.likes("errors", often=12, rarely=2):
             attributes["odd"] = {"int": 1}
+        if dice.percent(2):
+            # For constraints, the exact name goes before the short one. (For CEL, Go's order of maps decides.)
+            attributes |= {"twin": {"int": dice.randint(0, 1)}, f"{driver}/twin": {"int": dice.randint(0, 1)}}
+        if dice.percent(2):
+            device["bindsToNode"] = True
         if self.likes("errors", often=8, rarely=1):
             del attributes[dice.choice(list(attributes))]
         if sets and dice.percent(85):
@@ -494,6 +518,8 @@ class Builder:
             name: {"value": dice.choice(("1", "1", "2", "3")) if name == "slices" else dice.choice(("5Gi", "10Gi"))}
             for name in dice.some(list(set_["counters"]))
         }
+        if dice.percent(1):
+            counters[dice.choice(list(counters))]["value"] = dice.choice(("0", "-1", "500m", "1e1", "0.5", "+1"))
         groups = dice.choice(GROUP_SETS) if self.likes("groups", rarely=2) else None
         return without_nothing({"counterSet": set_["name"], "counters": counters, "compatibilityGroups": groups})
 
@@ -601,7 +627,7 @@ class Builder:
                     "name": each,
                     "expression": dice.choice(RAISING_DERIVED if raising else DERIVED).replace("DRIVER", driver),
                 }
-                for each in dice.some(("x.example.com/derived", f"{driver}/kind"))
+                for each in dice.some(("x.example.com/derived", "x.example.com/derived", f"{driver}/kind"))
             ]
         if dice.percent(0.3):
             asked |= dice.choice(
@@ -746,7 +772,8 @@ def stages(dice: Dice) -> Object:
             for number in range(dice.randint(1, 2))
         ]
     for kind in kinds:
-        devices += [staged_device(dice, kind, coupled, sets) for _ in range(dice.randint(2, 4))]
+        many = dice.randint(3, 5) if kind == "a" else dice.randint(2, 4)
+        devices += [staged_device(dice, kind, coupled, sets) for _ in range(many)]
     if dice.percent(50):
         dice.shuffle(devices)
     for number, device in enumerate(devices):
@@ -831,8 +858,11 @@ def trap(dice: Dice) -> Object:
             error_behind,
             selector_breaks_later,
             too_large_before_error,
+            too_large_behind,
             pigeons,
             packed,
+            cards,
+            equal_shares,
             bonds,
         )
     )
@@ -1081,3 +1111,98 @@ def bonds(dice: Dice) -> Object:
         for name in dice.sample(("root", "numa", "kind", "index"), dice.randint(1, 3))
     ]
     return simple(devices, [requests], constraints)
+
+
+def too_large_behind(dice: Dice) -> Object:
+    """A list decides whether the claim gets too large, and nothing but that count tells a later request about it."""
+    devices = [simple_device(number, kind="b", v=dice.randint(0, 1)) for number in range(3)]
+    devices += [simple_device(number, kind="c", v=dice.randint(0, 1)) for number in range(3, 7)]
+    devices += [simple_device(number, kind="a") for number in range(7, 38)]
+    entries = [
+        {"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"]
+        for number, size in enumerate(dice.sample((1, 2, 3), 2))
+    ]
+    between = dice.randint(1, 2)
+    requests = [
+        exactly("r0", dice.randint(1, 2), KIND % "c"),
+        {"name": "r1", "firstAvailable": entries},
+        exactly("r2", between, KIND % dice.choice("bc")),
+        exactly("r3", dice.randint(27, 31), KIND % "a"),
+    ]
+    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": ["r0", "r2"]}
+    return simple(devices, [dice.choice((requests, requests[1:]))], [constraint] if dice.percent(70) else ())
+
+
+def cards(dice: Dice) -> Object:
+    """Cards that are all alike: which of them is in which state must not matter, but in which states they are."""
+    count = dice.randint(2, 3)
+    size = dice.randint(3, 6)
+    profiles = [("a", slices) for slices in dice.sample(range(1, size + 1), dice.randint(1, 3))]
+    profiles += [(dice.choice("bbc"), dice.randint(1, 3)) for _ in range(dice.randint(1, 2))]
+    if dice.percent(70):
+        # What takes most comes first: the search is wrong more than once before it is right.
+        profiles.sort(key=lambda profile: (profile[0], -profile[1]))
+    sets = [{"name": f"card-{card}", "counters": {"slices": {"value": str(size)}}} for card in range(count)]
+    groups = [dice.choice(GROUP_SETS) for _ in profiles] if dice.percent(25) else [[] for _ in profiles]
+    devices = [
+        simple_device(card * len(profiles) + number, kind=kind, card=card)
+        | {
+            "consumesCounters": [
+                {
+                    "counterSet": f"card-{card}",
+                    "counters": {"slices": {"value": str(slices)}},
+                    "compatibilityGroups": groups[number],
+                }
+            ]
+        }
+        for card in range(count)
+        for number, (kind, slices) in enumerate(profiles)
+    ]
+    requests = [
+        exactly(f"r{number}", dice.choice((1, 1, 2, count)), *([KIND % kind] if dice.percent(90) else []))
+        for number, kind in enumerate(("a", *(dice.choice(profiles)[0] for _ in range(dice.randint(1, 2)))))
+    ]
+    names = [each["name"] for each in requests]
+    constraints = []
+    if dice.percent(30):
+        own = {"requests": dice.some(names, least=2)} if dice.percent(60) else {}
+        constraints.append({dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/card"} | own)
+    claims = [requests] if constraints or dice.percent(50) else [[each] for each in requests]
+    made = simple(devices, claims, constraints, sharedCounters=sets)
+    if dice.percent(25):
+        made["allocatedDevices"] = [f"{GPU}/pool-0/d{dice.randrange(len(devices))}"]
+    return made
+
+
+def equal_shares(dice: Dice) -> Object:
+    """Shared devices that are alike until something of them is taken, and something else that fails at first."""
+    room = dice.randint(2, 5)
+    devices = [
+        simple_device(number, kind="s")
+        | {"allowMultipleAllocations": True, "capacity": {"slots": {"value": str(room)}, "lanes": {"value": "4"}}}
+        for number in range(dice.randint(2, 4))
+    ]
+    first = len(devices)
+    devices += [simple_device(first + number, kind="b", v=dice.randint(0, 1)) for number in range(dice.randint(2, 4))]
+    if dice.percent(50):
+        dice.shuffle(devices)
+    requests = [
+        exactly(
+            "",
+            dice.choice((1, 1, 1, 2)),
+            KIND % "s",
+            capacity={"requests": {"slots": str(dice.randint(1, room)), "lanes": str(dice.randint(0, 2))}},
+        )
+        for _ in range(dice.randint(2, 5))
+    ]
+    requests += [exactly("", dice.randint(1, 2), KIND % "b") for _ in range(dice.randint(1, 2))]
+    dice.shuffle(requests)
+    for number, request in enumerate(requests):
+        request["name"] = f"r{number}"
+    own = [each["name"] for each in requests if "capacity" not in each["exactly"]]
+    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": own}
+    made = simple(devices, [requests], [constraint] if dice.percent(70) else ())
+    if dice.percent(25):
+        made["aggregatedCapacity"] = {f"{GPU}/pool-0/d0": {"slots": "1", "lanes": str(dice.randint(0, 3))}}
+        made["allocatedSharedDeviceIDs"] = [f"{GPU}/pool-0/d0/uid-0"]
+    return made

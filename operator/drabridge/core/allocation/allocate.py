@@ -49,10 +49,18 @@ Interrupt = Callable[[], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a search ended."""
+    """How a search ended: with a solution, or else with the verdict on the nodes where it was like that."""
 
-    end: Solution | OutOfBudget | None
+    end: Solution | Unfit | Undecided
     steps: int
+
+    def verdict(self, view: NodeView) -> Unfit | Undecided | None:
+        """Return why it does not fit on a node; None if it does."""
+        if isinstance(self.end, Solution):
+            return None
+        if view.layout.has_invalid and isinstance(self.end, Unfit):
+            return Unfit(self.steps, INVALID_POOLS)
+        return self.end
 
 
 def share_ids() -> NewShareID:
@@ -86,14 +94,12 @@ def allocate(
             answer = answer_for(problem, view.use(state, snapshot), settings, interrupt)
         except Fatal as error:
             raise failure(error, claims, view) from None
-        if isinstance(answer.end, Solution):
-            new_share = new_share or share_ids()
-            return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
+        if not isinstance(answer.end, Solution):
+            return answer.verdict(view) or answer.end
+        new_share = new_share or share_ids()
+        return Allocated(results(claims, answer.end, problem, view.layout, node, new_share), answer.steps)
     except UNFORESEEN as error:
         raise blamed(snapshot.all_slices(), error) from error
-    if answer.end is None:
-        return Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
-    return Undecided(answer.steps, answer.end.cause)
 
 
 def waiting(claims: Sequence[Claim], node: Node) -> tuple[Claim, ...] | None:
@@ -168,7 +174,7 @@ def answer_for(problem: Problem, use: NodeUse, settings: Settings, interrupt: In
         found = _preferring(problem, use, settings, interrupt)
         if len(problem.known) >= _MOST_ANSWERS:
             problem.known.clear()
-        if not (isinstance(found, Answer) and isinstance(found.end, OutOfBudget) and interrupt is not None):
+        if not (isinstance(found, Answer) and isinstance(found.end, Undecided) and interrupt is not None):
             problem.known[key] = found
     if isinstance(found, Fatal):
         raise found.fresh()
@@ -199,8 +205,8 @@ def _searched(problem: Problem, use: NodeUse, settings: Settings, interrupt: Int
     except Fatal as error:
         return error.fresh()
     except OutOfBudget as end:
-        return Answer(end, end.steps)
-    return Answer(solution, search.steps)
+        return Answer(Undecided(end.steps, end.cause), end.steps)
+    return Answer(Unfit(search.steps) if solution is None else solution, search.steps)
 
 
 def failure(error: Fatal, claims: Sequence[Claim], view: NodeView) -> AllocationError:

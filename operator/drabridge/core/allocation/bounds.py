@@ -31,6 +31,8 @@ class Way:
     goal: Goal
     need: int
     candidates: int
+    is_loose: bool = False
+    """It stands for the way to an error as well, which no constraint hinders."""
 
 
 Entry = tuple[Way, ...]
@@ -61,11 +63,11 @@ class Bounds:
         self._counting = bool(self._consuming) and not any(
             amount < 0 for _, takes in self._consuming for _, amount in takes
         )
-        self.too_large = any(
+        self.limited = any(
             sum(max(goal.need for goal in goals) for goals in claim) > MOST_RESULTS for claim in problem.goals if claim
         )
-        """Whether a claim may get too many devices by an unlucky choice of entries of its lists."""
-        self.usable = techniques.bounds and not (self.too_large and roles.raising)
+        """Whether how many devices a claim has can decide what it may still get."""
+        self.usable = techniques.bounds and not (roles.raising and any(map(_turns_back, problem.goals)))
 
     def hopeless(self, turn: int, goal: Goal, slot: int, start: int) -> bool:
         """Whether it is proven that nothing is found with the slot and all that comes after it."""
@@ -90,9 +92,15 @@ class Bounds:
         for goals in self._turns[turn + 1 :]:
             if goals is None:
                 continue
-            if any(goal.want.index in self._roles.raising for goal in goals):
+            raising = [goal for goal in goals if goal.want.index in self._roles.raising]
+            if any(goal.fixed is None for goal in raising):
                 return
-            yield self._possible(self._later(goal, claim, blocked) for goal in goals)
+            yield self._possible(
+                self._to_break(goal, claim, blocked) if goal in raising else self._later(goal, claim, blocked)
+                for goal in goals
+            )
+            if raising:
+                return
 
     def _possible(self, ways: Iterable[Way]) -> Entry:
         """Keep the ways that have enough devices."""
@@ -117,17 +125,26 @@ class Bounds:
         return Way(goal, goal.need - slot, self._refined(goal, candidates, blocked, current=True))
 
     def _later(self, goal: Goal, claim: int, blocked: int) -> Way:
-        candidates = goal.ok
+        candidates = self._free(goal, claim)
         if goal.fixed is not None:
             candidates &= goal.fixed_mask
-        if not goal.want.is_admin:
-            candidates &= ~(self._stage.picked | self._stage.dedicated)
-        elif goal.want.claim == claim:
-            candidates &= ~self._stage.mine[claim]
         dead = goal.fixed == () or goal.want.index in self._roles.unreachable  # All of nothing always fails
         need = len(self._problem.shape.class_of) + 1 if dead else goal.need
         current = goal.want.claim == claim
         return Way(goal, need, self._refined(goal, candidates, blocked, current=current))
+
+    def _to_break(self, goal: Goal, claim: int, blocked: int) -> Way:
+        """Say what a walk over a fixed list needs at least: the devices up to the first place where it may break."""
+        place = self._roles.breaks[goal.want.index][0]
+        walked = (goal.fixed or ())[: place + 1]
+        candidates = self._free(goal, claim) & sum(1 << position for position in walked)
+        return Way(goal, len(walked), candidates & ~blocked, is_loose=True)
+
+    def _free(self, goal: Goal, claim: int) -> int:
+        """The devices that a later request may have, as far as they are free."""
+        if not goal.want.is_admin:
+            return goal.ok & ~(self._stage.picked | self._stage.dedicated)
+        return goal.ok & ~self._stage.mine[claim] if goal.want.claim == claim else goal.ok
 
     def _blocked(self) -> int:
         """The devices whose own consumption is more than what is left."""
@@ -209,18 +226,14 @@ class Bounds:
                 want = way.goal.want
                 for index in want.constraints:
                     state = stage.constraints[stage.constraint_number(want.claim, index)]
-                    if self._is_match(way.goal, index) and not _is_single(state):
+                    if self._is_match(way.goal, index) and not way.is_loose and not _is_single(state):
                         found[want.claim, index] = None
         return list(found)
 
     def _unmatched(self, entries: list[Entry], claim: int, index: int) -> bool:
         """Whether there is no value that all requests could have in common."""
         elements: dict[Element, None] = {}
-        covered = [
-            entry
-            for entry in entries
-            if all(way.need and way.goal.want.claim == claim and index in way.goal.want.constraints for way in entry)
-        ]
+        covered = [entry for entry in entries if all(way.need and _is_covered(way, claim, index) for way in entry)]
         if not covered or (len(entries) == 1 and min(way.need for way in covered[0]) < 2):
             return False
         for way in covered[0]:
@@ -239,7 +252,7 @@ class Bounds:
         for entry in entries:
             ways = []
             for way in entry:
-                if way.goal.want.claim == claim and index in way.goal.want.constraints:
+                if _is_covered(way, claim, index):
                     candidates = way.candidates & self._roles.values(way.goal, index).masks.get(element, 0)
                     if candidates.bit_count() >= way.need:
                         ways.append(Way(way.goal, way.need, candidates))
@@ -293,7 +306,7 @@ class Bounds:
         found: dict[str, dict[Element, int]] | None = None
         for way in entry:
             mine: dict[str, dict[Element, int]] = {}
-            for index in way.goal.want.constraints:
+            for index in way.goal.want.constraints if not way.is_loose else ():
                 if self._is_match(way.goal, index):
                     name = self._problem.demand.claims[way.goal.want.claim].constraints[index].attribute
                     mine[name] = self._roles.values(way.goal, index).masks
@@ -305,15 +318,17 @@ class Bounds:
 
     def _overdraws(self, entries: list[Entry]) -> bool:
         """Whether the requests take more than is left, whatever weight a counter is given."""
-        merged: dict[int, tuple[int, int]] = {}
-        for entry in entries:
+        merged: dict[tuple[int, int], tuple[int, int]] = {}
+        for number, entry in enumerate(entries):
             candidates, need = _united(entry)
-            count, wanted = merged.get(candidates, (0, 0))
-            merged[candidates] = count + 1, wanted + need
+            # Requests with admin access of several claims may have the same device, and each pays for it.
+            key = candidates, number if any(way.goal.want.is_admin for way in entry) else -1
+            count, wanted = merged.get(key, (0, 0))
+            merged[key] = count + 1, wanted + need
         free = self._stage.share_mask
         for weights, scales in self._weights:
             budget = sum([scale * max(self._stage.left[counter], 0) for counter, scale in scales])
-            for candidates, (count, wanted) in merged.items():
+            for (candidates, _), (count, wanted) in merged.items():
                 budget -= self._cheapest(candidates, wanted - count * (candidates & free).bit_count(), weights)
                 if budget < 0:
                     return True
@@ -367,7 +382,7 @@ class Bounds:
                 mine = {
                     (way.goal.want.claim, index)
                     for index in way.goal.want.constraints
-                    if not self._is_match(way.goal, index)
+                    if not way.is_loose and not self._is_match(way.goal, index)
                 }
                 shared = mine if shared is None else shared & mine
             for key in (shared or set()) - self._roles.vacuous:
@@ -561,7 +576,8 @@ class Bounds:
     def _picks(self, position: int, bit: int, ways: list[Way]) -> int:
         """How often a shared device can be picked, each time by the most modest request."""
         class_ = self._problem.shape.class_of[position]
-        charges = [way.goal.charges[class_] for way in ways if way.candidates & bit]
+        # All tests capacity after constraints, so that none of it is needed to get to an error.
+        charges = [None if way.is_loose else way.goal.charges[class_] for way in ways if way.candidates & bit]
         rest = self._stage.rest(position)
         most = len(ways) * 2 + 1
         known = [charge.amounts for charge in charges if charge is not None]
@@ -572,6 +588,21 @@ class Bounds:
             if smallest > 0:
                 most = min(most, max(left, 0) // smallest)
         return most
+
+
+def _turns_back(claim: tuple[tuple[Goal, ...], ...]) -> bool:
+    """Whether a claim may come to a request that is too large whichever way it is met: that is no plain failure."""
+    most = 0
+    for goals in claim:
+        if goals and min(goal.need for goal in goals) > MOST_RESULTS - most:
+            return True
+        most += max((goal.need for goal in goals), default=0)
+    return False
+
+
+def _is_covered(way: Way, claim: int, index: int) -> bool:
+    """Whether a constraint decides which devices a way may have."""
+    return not way.is_loose and way.goal.want.claim == claim and index in way.goal.want.constraints
 
 
 def _merged(one: dict[Element, int], other: dict[Element, int]) -> dict[Element, int]:

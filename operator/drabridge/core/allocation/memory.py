@@ -25,12 +25,12 @@ class Memory:
     """Makes the keys of one search."""
 
     def __init__(
-        self, problem: Problem, stage: Stage, roles: Roles, turns: Turns, *, too_large: bool, components: bool
+        self, problem: Problem, stage: Stage, roles: Roles, turns: Turns, *, limited: bool, components: bool
     ) -> None:
         self._stage = stage
         self._roles = roles
         self._sets = problem.counters.sets
-        self._too_large = too_large
+        self._limited = limited
         self._later = self._wanted_later(turns)
         self._seeing = self._constraints_later(turns)
         self._admins = self._admins_later(turns)
@@ -81,7 +81,7 @@ class Memory:
         views = self._views(turn, goal, slot, start)
         if goal.fixed is not None:
             start = goal.fixed[slot]
-        parts: list[Any] = [turn, goal.want.index, slot, stage.taken[goal.want.claim] if self._too_large else 0]
+        parts: list[Any] = [turn, goal.want.index, slot, stage.taken[goal.want.claim] if self._limited else 0]
         seen = [stage.constraints[number] for number in self._seeing[turn]]
         if self._types is None:
             parts.append(tuple([tuple([(mask & view).bit_count() for view in views]) for mask in self._roles.masks]))

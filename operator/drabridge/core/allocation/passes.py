@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from drabridge.core.allocation.allocate import (
-    INVALID_POOLS,
     UNFORESEEN,
     Interrupt,
     answer_for,
@@ -25,11 +24,11 @@ from drabridge.core.allocation.demand import Demand
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.allocation.outcomes import Undecided, Unfit
 from drabridge.core.allocation.schema import blamed
-from drabridge.core.allocation.search import Solution
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.slices import PoolKey
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState
+from drabridge.core.allocation.strategy import Strategy
 from drabridge.core.allocation.texts import Fatal
 from drabridge.core.allocation.views import view_of
 
@@ -37,12 +36,35 @@ _MOST_PASSES: Final = 16
 """Kinds of Pods whose passes are remembered."""
 
 
+def preferred_nodes(
+    snapshot: Snapshot, state: AllocatedState, nodes: Sequence[Node], settings: Settings = DEFAULTS
+) -> list[Node]:
+    """Put nodes in the order of the strategy: Pack begins with the fullest, Spread with the emptiest.
+
+    A node is as full as the share of its devices of which anything is in use. Equal ones keep their order, and so do
+    all under FirstFit.
+    """
+    if settings.strategy is Strategy.FIRST_FIT:
+        return list(nodes)
+
+    def fullness(node: Node) -> int:
+        view = view_of(snapshot, node, settings)
+        use = view.use(state, snapshot)
+        devices = sum([pool.size for pool in view.layout.pools])
+        return (use.dedicated | use.shared).bit_count() * 1_000_000 // devices if devices else 0
+
+    return sorted(nodes, key=fullness, reverse=settings.strategy is Strategy.PACK)
+
+
+_Other = tuple[Node, Unfit | Undecided]
+
+
 @dataclass(frozen=True, slots=True)
 class Filtered:
     """The nodes by outcome, each in the order given."""
 
     fitting: tuple[Node, ...]
-    others: tuple[tuple[Node, Unfit | Undecided], ...]
+    others: tuple[_Other, ...]
 
 
 def fits(
@@ -99,10 +121,10 @@ class _Pass:
         self._snapshot = snapshot
         self._state = state
         self._demand = demand
-        self._known: dict[str, tuple[Node, Unfit | Undecided | None]] = {}
-        """Node name -> the node, and why it does not fit."""
-        self._nodes: dict[PoolKey, set[str]] = {}
-        """Pool -> the nodes that look at it."""
+        self._known: dict[str, Node | _Other] = {}
+        """Node name -> the node if it fits, else the node and why not."""
+        self._nodes: dict[PoolKey, str | set[str]] = {}
+        """Pool -> the nodes that look at it; mostly one."""
 
     def follow(self, snapshot: Snapshot, state: AllocatedState) -> bool:
         """Go on to another moment: forget the nodes on which something changed. Returns whether that is known."""
@@ -126,7 +148,8 @@ class _Pass:
         return True
 
     def _forget(self, pool: PoolKey) -> None:
-        for name in self._nodes.get(pool, ()):
+        looking = self._nodes.get(pool, ())
+        for name in (looking,) if isinstance(looking, str) else looking:
             self._known.pop(name, None)
 
     def run(
@@ -135,20 +158,24 @@ class _Pass:
         """Look at each node, or remember what it was."""
         known = self._known
         fitting: list[Node] = []
-        others: list[tuple[Node, Unfit | Undecided]] = []
+        others: list[_Other] = []
         for node in nodes:
             entry = known.get(node.name)
-            if entry is None or entry[0] is not node:
+            if entry is node:
+                fitting.append(node)
+                continue
+            if not isinstance(entry, tuple) or entry[0] is not node:
                 entry = self._look(node, claims, settings, interrupt)
-            if entry[1] is None:
+            if entry is None:
                 fitting.append(node)
             else:
-                others.append((node, entry[1]))
+                others.append(entry)
         return Filtered(tuple(fitting), tuple(others))
 
     def _look(
         self, node: Node, claims: Sequence[Claim], settings: Settings, interrupt: Interrupt | None
-    ) -> tuple[Node, Unfit | Undecided | None]:
+    ) -> _Other | None:
+        """Find out, and remember, why a node does not fit; None if it does."""
         snapshot = self._snapshot
         view = view_of(snapshot, node, settings)
         problem = problem_for(view, self._demand, snapshot)
@@ -156,20 +183,15 @@ class _Pass:
             answer = answer_for(problem, view.use(self._state, snapshot), settings, interrupt)
         except Fatal as error:
             raise failure(error, claims, view) from None
-        verdict: Unfit | Undecided | None
-        if isinstance(answer.end, Solution):
-            verdict = None
-        elif answer.end is None:
-            verdict = Unfit(answer.steps, INVALID_POOLS if view.layout.has_invalid else None)
-        else:
-            verdict = Undecided(answer.steps, answer.end.cause)
-            if interrupt is not None:
-                return node, verdict
-        entry = self._known[node.name] = (node, verdict)
+        verdict = answer.verdict(view)
+        if interrupt is not None and isinstance(verdict, Undecided):
+            return node, verdict
+        entry = None if verdict is None else (node, verdict)
+        self._known[node.name] = entry or node
         for pool, _ in view.layout.seen:
-            looking = self._nodes.get(pool)
-            if looking is None:
-                self._nodes[pool] = {node.name}
-            else:
+            looking = self._nodes.setdefault(pool, node.name)
+            if isinstance(looking, set):
                 looking.add(node.name)
+            elif looking != node.name:
+                self._nodes[pool] = {looking, node.name}
         return entry

@@ -46,6 +46,12 @@ class Roles:
         """(claim, constraint) of distinctAttributes that no two devices can violate."""
         self.unreachable = frozenset(_too_large(problem))
         """Numbers of the wants that are too large in any case: the search turns back before their first device."""
+        self.breaks = {
+            goal.want.index: self._breaks(goal)
+            for goal in problem.flat_goals
+            if goal.fixed and goal.want.constraints and goal.want.index not in self.unreachable
+        }
+        """By want: the places at which its walk over a fixed list may end in an error."""
         self.raising = frozenset(goal.want.index for goal in problem.flat_goals if self._may_raise(goal))
         """Numbers of the wants in whose turn an error may come up."""
         self.ordered = any(
@@ -117,7 +123,7 @@ class Roles:
             return True
         if any(self.values(goal, constraint).failing for constraint in goal.want.constraints):
             return True
-        return goal.fixed is not None and bool(goal.want.constraints) and self._breaks(goal) != ()
+        return bool(self.breaks.get(goal.want.index))
 
     def _breaks(self, goal: Goal) -> tuple[int, ...]:
         """Say where the walk over a fixed list may break a constraint: places in the list.
@@ -207,10 +213,10 @@ class Roles:
             by_amounts[key] = by_amounts.get(key, 0) | 1 << position
         found.extend(by_amounts.values())
         for goal in self._problem.flat_goals:
-            if goal.fixed is None or not goal.want.constraints:
-                continue
-            places = self._breaks(goal)
-            found.extend(sum(1 << position for position in goal.fixed[: place + 1]) for place in places)
+            found.extend(
+                sum(1 << position for position in (goal.fixed or ())[: place + 1])
+                for place in self.breaks.get(goal.want.index, ())
+            )
         return [mask for mask in found if mask]
 
 

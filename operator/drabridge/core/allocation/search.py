@@ -76,7 +76,7 @@ class _Guide:
         self.roles = Roles(problem, stage)
         self.bounds = Bounds(problem, stage, self.roles, search.turns, techniques)
         self.memory = Memory(
-            problem, stage, self.roles, search.turns, too_large=self.bounds.too_large, components=techniques.components
+            problem, stage, self.roles, search.turns, limited=self.bounds.limited, components=techniques.components
         )
         self.failures: dict[Hashable, End] = {}
         self.remembers = techniques.memory

@@ -6,8 +6,27 @@ from typing import Any
 
 import pytest
 
-from allocation_shapes import DRIVER, NODE, claim, mig, nics, plain, profile, request, scenario, shapes, share, slice_of
+from allocation_shapes import (
+    DRIVER,
+    NODE,
+    claim,
+    cluster,
+    mig,
+    nics,
+    plain,
+    profile,
+    request,
+    scenario,
+    shapes,
+    share,
+    slice_of,
+)
+from drabridge.core.allocation.nodes import Node
+from drabridge.core.allocation.passes import preferred_nodes
 from drabridge.core.allocation.scenario import answer
+from drabridge.core.allocation.settings import Settings
+from drabridge.core.allocation.snapshot import Snapshot
+from drabridge.core.allocation.state import AllocatedState, Holding
 from drabridge.core.allocation.strategy import Strategy
 
 
@@ -71,3 +90,17 @@ def test_an_error_is_upstreams_whatever_the_order() -> None:
         {"cel": {"expression": f"device.attributes['{DRIVER}'].nothing == 1"}}
     ]
     assert answer(broken, strategy=Strategy.PACK)["error"] == answer(broken)["error"]
+
+
+def test_nodes_in_order_of_preference() -> None:
+    snapshot = Snapshot.of(cluster(3), [])
+    nodes = [Node.of({"metadata": {"name": f"node-{i}"}}) for i in range(4)]
+    state = AllocatedState().commit("default/a", [Holding(DRIVER, "node-2", f"gpu-{i}") for i in range(4)])
+    state = state.commit("default/b", [Holding(DRIVER, "node-1", "gpu-0")])
+
+    def order(strategy: Strategy) -> list[str]:
+        return [each.name for each in preferred_nodes(snapshot, state, nodes, Settings(strategy=strategy))]
+
+    assert order(Strategy.FIRST_FIT) == ["node-0", "node-1", "node-2", "node-3"]
+    assert order(Strategy.PACK) == ["node-2", "node-1", "node-0", "node-3"]
+    assert order(Strategy.SPREAD) == ["node-0", "node-3", "node-1", "node-2"]

@@ -154,6 +154,15 @@ TRAPS = {
         },
         ["d-0000", "d-0001", "d-0002", "d-0003"],
     ),
+    "requests with admin access of two claims pay for the same device twice, and it is the cheapest": Trap(
+        scenario(
+            mig(1, {"1g": 1, "4g": 1}),
+            claim(request("a", adminAccess=True), name="one"),
+            claim(request("a", adminAccess=True), name="two"),
+            claim(request("r", 1, profile("4g"), adminAccess=True), name="three"),
+        ),
+        ["gpu-0-1g-0", "gpu-0-1g-0", "gpu-0-4g-0"],
+    ),
     "amounts of shared devices are part of the state": Trap(
         scenario(
             [slice_of(nics(2))],
