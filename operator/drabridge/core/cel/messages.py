@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from drabridge.core.cel import times, work
 from drabridge.core.cel.operators import MAX_INT, MIN_INT, MIN_SECONDS, SECOND, NativeMap, text, type_name, type_text
-from drabridge.core.cel.values import CelError, Duration, Optional, Timestamp, Uint
+from drabridge.core.cel.values import CelError, Duration, Opaque, Optional, Timestamp, Uint
 
 Fields = Mapping[str, Any]
 Converter = Callable[[Any], Any]
@@ -80,6 +80,14 @@ def _scalar(cls: type, target: str) -> Converter:
     return convert
 
 
+_plain_text = _scalar(str, "string")
+
+
+def _text(value: Any) -> Any:
+    value = _inner(value)
+    return str(value) if isinstance(value, Opaque) and value.is_text else _plain_text(value)
+
+
 def _integer(cls: type, target: str, low: int, high: int) -> Converter:
     plain = _scalar(cls, target)
 
@@ -127,7 +135,7 @@ def _json(value: Any) -> Any:
             raise CelError(inconvertible(value, "*structpb.Value"))
 
 
-_KEY: Final = _scalar(str, "string")
+_KEY: Final = _plain_text
 
 
 def _json_list(value: Any) -> Any:
@@ -181,7 +189,7 @@ _WRAPPERS: Final[Mapping[str, tuple[Converter, Any]]] = {
     "google.protobuf.FloatValue": (_float32, 0.0),
     "google.protobuf.Int32Value": (_integer(int, "int32", -(2**31), 2**31 - 1), 0),
     "google.protobuf.Int64Value": (_INT64, 0),
-    "google.protobuf.StringValue": (_scalar(str, "string"), ""),
+    "google.protobuf.StringValue": (_text, ""),
     "google.protobuf.UInt32Value": (_integer(Uint, "uint32", 0, 2**32 - 1), Uint(0)),
     "google.protobuf.UInt64Value": (_scalar(Uint, "uint64"), Uint(0)),
 }
@@ -199,7 +207,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, Converter]]] = {
     "google.protobuf.Value": {
         "null_value": _integer(int, "protoreflect.EnumNumber", -(2**31), 2**31 - 1),
         "number_value": _scalar(float, "float64"),
-        "string_value": _scalar(str, "string"),
+        "string_value": _text,
         "bool_value": _scalar(bool, "bool"),
         "struct_value": _json_map,
         "list_value": _json_list,

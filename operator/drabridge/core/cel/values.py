@@ -84,6 +84,9 @@ class Opaque:
     hashable: ClassVar[bool] = True
     """Whether upstream can look the value up in a constant set; `semver in ['x']` is an internal error there."""
 
+    is_text: ClassVar[bool] = True
+    """Whether a field of type string takes the value, as its text."""
+
     def equals(self, other: Any) -> bool:
         """CEL's `self == other` for any other value; raises CelError where the types must not be compared."""
         raise NotImplementedError

@@ -57,6 +57,7 @@ class NamedFormat(Opaque):
     type_name: ClassVar[str] = "kubernetes.NamedFormat"
     go_type: ClassVar[str] = "cel.Format"
     hashable: ClassVar[bool] = False
+    is_text: ClassVar[bool] = False
 
     name: str
     faults: Callable[[str], list[str]]
