@@ -40,10 +40,12 @@ test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage f
 soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figures (about 10 minutes)
 	$(BIN)/pytest -m slow tests/e2e/test_soak.py
 
-fuzz: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL; JSON on stdout (SEED=, CASES=; about 10 minutes)
+fuzz: fuzz-cel fuzz-allocator ## Do all comparisons below; JSON on stdout, an object each (SEED=, CASES=)
+
+fuzz-cel: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL (about 10 minutes)
 	@$(BIN)/python tests/cel_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
-fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's; JSON on stdout (SEED=, CASES=)
+fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's (about 30 minutes)
 	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
 bench: bench-rewrite bench-cel bench-allocation bench-bind ## Measure everything below; JSON on stdout, an object each (takes minutes and all CPUs)

@@ -863,6 +863,8 @@ def trap(dice: Dice) -> Object:
             packed,
             cards,
             equal_shares,
+            unequal_roots,
+            admins,
             bonds,
         )
     )
@@ -985,7 +987,7 @@ def error_behind(dice: Dice) -> Object:
     for number, request in enumerate(requests):
         request["name"] = f"r{number}"
     constraints: list[Object] = [{"matchAttribute": f"{GPU}/kind"}] if dice.percent(30) else []
-    if dice.percent(30):
+    if dice.percent(50):
         requests[-1]["exactly"]["derivedAttributes"] = [
             {"name": "x.example.com/y", "expression": odd.replace("DRIVER", GPU)}
         ]
@@ -1115,22 +1117,24 @@ def bonds(dice: Dice) -> Object:
 
 def too_large_behind(dice: Dice) -> Object:
     """A list decides whether the claim gets too large, and nothing but that count tells a later request about it."""
-    devices = [simple_device(number, kind="b", v=dice.randint(0, 1)) for number in range(3)]
-    devices += [simple_device(number, kind="c", v=dice.randint(0, 1)) for number in range(3, 7)]
-    devices += [simple_device(number, kind="a") for number in range(7, 38)]
-    entries = [
-        {"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"]
-        for number, size in enumerate(dice.sample((1, 2, 3), 2))
+    kinds = ["b"] * 3 + ["c"] * dice.randint(3, 4) + ["d"] * 2
+    devices = [
+        simple_device(number, kind=kind, v=1 if kind == "d" and dice.percent(80) else dice.randint(0, 2))
+        for number, kind in enumerate(kinds)
     ]
-    between = dice.randint(1, 2)
+    devices += [simple_device(number, kind="a") for number in range(len(kinds), len(kinds) + 30)]
+    sizes = dice.sample((1, 2, 3), 2)
+    if dice.percent(70):
+        sizes.sort(reverse=True)
+    entries = [{"name": f"s{number}"} | exactly("", size, KIND % "b")["exactly"] for number, size in enumerate(sizes)]
     requests = [
-        exactly("r0", dice.randint(1, 2), KIND % "c"),
+        exactly("r0", 1, KIND % "c"),
         {"name": "r1", "firstAvailable": entries},
-        exactly("r2", between, KIND % dice.choice("bc")),
-        exactly("r3", dice.randint(27, 31), KIND % "a"),
+        exactly("r2", 1, KIND % "d"),
+        exactly("r3", 30 - min(sizes) - dice.choice((0, 0, 1)), KIND % "a"),
     ]
-    constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": ["r0", "r2"]}
-    return simple(devices, [dice.choice((requests, requests[1:]))], [constraint] if dice.percent(70) else ())
+    constraint = {dice.choice(("matchAttribute", "matchAttribute", "distinctAttribute")): f"{GPU}/v"}
+    return simple(devices, [requests], [constraint | {"requests": ["r0", "r2"]}] if dice.percent(85) else ())
 
 
 def cards(dice: Dice) -> Object:
@@ -1143,7 +1147,11 @@ def cards(dice: Dice) -> Object:
         # What takes most comes first: the search is wrong more than once before it is right.
         profiles.sort(key=lambda profile: (profile[0], -profile[1]))
     sets = [{"name": f"card-{card}", "counters": {"slices": {"value": str(size)}}} for card in range(count)]
-    groups = [dice.choice(GROUP_SETS) for _ in profiles] if dice.percent(25) else [[] for _ in profiles]
+    groups: list[list[str]] = [[] for _ in profiles]
+    if dice.percent(30):
+        # Then it is the groups that tell, not the amounts.
+        profiles = [("a", 1), ("a", 1), ("a", 1), ("b", 1), ("b", 1)]
+        groups = [dice.choice(GROUP_SETS[1:] if dice.percent(85) else GROUP_SETS) for _ in profiles]
     devices = [
         simple_device(card * len(profiles) + number, kind=kind, card=card)
         | {
@@ -1201,8 +1209,63 @@ def equal_shares(dice: Dice) -> Object:
         request["name"] = f"r{number}"
     own = [each["name"] for each in requests if "capacity" not in each["exactly"]]
     constraint = {dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/v", "requests": own}
-    made = simple(devices, [requests], [constraint] if dice.percent(70) else ())
-    if dice.percent(25):
-        made["aggregatedCapacity"] = {f"{GPU}/pool-0/d0": {"slots": "1", "lanes": str(dice.randint(0, 3))}}
-        made["allocatedSharedDeviceIDs"] = [f"{GPU}/pool-0/d0/uid-0"]
+    sets: list[Object] = []
+    if dice.percent(35):
+        # A device that is in use pays no counters for another share.
+        sets = [{"name": "set-0", "counters": {"slices": {"value": str(dice.randint(1, first))}}}]
+        for device in devices:
+            if "capacity" in device:
+                device["consumesCounters"] = [{"counterSet": "set-0", "counters": {"slices": {"value": "1"}}}]
+    made = simple(
+        devices,
+        [requests],
+        [constraint] if dice.percent(70) else (),
+        **({"sharedCounters": sets} if sets else {}),
+    )
+    if dice.percent(50):
+        used = [each["name"] for each in devices if "capacity" in each and dice.percent(70)]
+        made["aggregatedCapacity"] = {
+            f"{GPU}/pool-0/{name}": {"slots": str(dice.randint(0, room)), "lanes": "1"} for name in used
+        }
+        made["allocatedSharedDeviceIDs"] = [f"{GPU}/pool-0/{name}/uid-{name}" for name in used]
     return made
+
+
+def unequal_roots(dice: Dice) -> Object:
+    """Roots with devices of the same kinds, more of them on some: the request for few decides about that for many."""
+    devices: list[Object] = []
+    for root in range(dice.randint(2, 4)):
+        for kind, most in (("a", 2), ("b", 3), ("c", 1)):
+            devices += [
+                simple_device(len(devices) + number, kind=kind, root=f"r{root}", numa=dice.randint(0, 1))
+                for number in range(dice.randint(0 if kind == "c" else 1, most))
+            ]
+    requests = [
+        exactly("r0", 1, KIND % "a"),
+        exactly("r1", dice.randint(2, 3), KIND % "b"),
+        *([exactly("r2", 1, KIND % dice.choice("ac"))] if dice.percent(40) else []),
+    ]
+    constraints: list[Object] = [{"matchAttribute": f"{GPU}/root"}]
+    if dice.percent(30):
+        constraints.append({dice.choice(("matchAttribute", "distinctAttribute")): f"{GPU}/numa"})
+        constraints[-1]["requests"] = dice.sample([each["name"] for each in requests], 2)
+    return simple(devices, [requests], constraints)
+
+
+def admins(dice: Dice) -> Object:
+    """Admin access to devices in use: what one request has of them, another of the same claim cannot have."""
+    kinds = dice.choice(("bbaac", "bbbaacc", "bababc", "bbbac"))
+    devices = [simple_device(number, kind=kind, v=dice.randint(0, 1)) for number, kind in enumerate(kinds)]
+    some = 'device.attributes["DRIVER"].kind in ["a", "b"]'
+    requests = [
+        exactly("r0", dice.choice((1, 1, 2)), some, adminAccess=True),
+        exactly("r1", 1, KIND % "c"),
+        exactly("r2", kinds.count("b") - dice.choice((0, 0, 1)), KIND % "b", adminAccess=dice.percent(85)),
+    ]
+    if dice.percent(30):
+        requests.insert(0, exactly("r3", 1, KIND % dice.choice("ab")))
+    constraint = {"matchAttribute": f"{GPU}/v", "requests": dice.sample(("r0", "r1", "r2"), 2)}
+    claims = [requests] if dice.percent(70) else [requests[:1], requests[1:]]
+    made = simple(devices, claims, [constraint] if dice.percent(25) and len(claims) == 1 else ())
+    used = [f"{GPU}/pool-0/d{number}" for number, kind in enumerate(kinds) if kind != "c" and dice.percent(75)]
+    return made | {"allocatedDevices": used}

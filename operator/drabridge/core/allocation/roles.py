@@ -213,9 +213,11 @@ class Roles:
             by_amounts[key] = by_amounts.get(key, 0) | 1 << position
         found.extend(by_amounts.values())
         for goal in self._problem.flat_goals:
+            # The device at which a walk breaks has to be free, but needs no capacity: that is tested after constraints.
             found.extend(
-                sum(1 << position for position in (goal.fixed or ())[: place + 1])
+                sum(1 << position for position in (goal.fixed or ())[:end])
                 for place in self.breaks.get(goal.want.index, ())
+                for end in (place, place + 1)
             )
         return [mask for mask in found if mask]
 

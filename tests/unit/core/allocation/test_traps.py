@@ -24,6 +24,7 @@ from allocation_shapes import (
     scenario,
     share,
     slice_of,
+    with_counters,
 )
 from drabridge.core.allocation.scenario import answer
 from drabridge.core.allocation.techniques import Techniques
@@ -79,6 +80,11 @@ def first_of(name: str, *counts: int) -> Json:
             for i, count in enumerate(counts)
         ],
     }
+
+
+def partition(name: str, amount: int) -> Json:
+    counters = {"c": {"value": str(amount)}}
+    return {**device(name), "consumesCounters": [{"counterSet": "s", "counters": counters}]}
 
 
 def broken(name: str) -> Json:
@@ -156,12 +162,41 @@ TRAPS = {
     ),
     "requests with admin access of two claims pay for the same device twice, and it is the cheapest": Trap(
         scenario(
-            mig(1, {"1g": 1, "4g": 1}),
-            claim(request("a", adminAccess=True), name="one"),
-            claim(request("a", adminAccess=True), name="two"),
-            claim(request("r", 1, profile("4g"), adminAccess=True), name="three"),
+            with_counters(
+                [partition("big", 2), partition("small", 1), partition("other", 2)],
+                [{"name": "s", "counters": {"c": {"value": "3"}}}],
+            ),
+            *(claim(request("r", adminAccess=True), name=f"claim-{i}") for i in range(3)),
         ),
-        ["gpu-0-1g-0", "gpu-0-1g-0", "gpu-0-4g-0"],
+        ["small", "small", "small"],
+    ),
+    "a device without the attribute is another one, even if no two devices have the same value": Trap(
+        scenario(
+            [slice_of([device("d0", serial="a"), device("d1", serial="b"), device("d2", serial="c"), device("d3")])],
+            claim(request("r"), name="one"),
+            claim(request("r", 3), name="two", constraints=[distinct("serial")]),
+        ),
+        ["d3", "d0", "d1", "d2"],
+    ),
+    "All breaks a constraint before it finds out that the device is full": Trap(
+        scenario(
+            [
+                slice_of(
+                    [
+                        {
+                            **device(f"sh-{i}", side=i),
+                            "allowMultipleAllocations": True,
+                            "capacity": {"c": {"value": "1"}},
+                        }
+                        for i in range(2)
+                    ]
+                )
+            ],
+            claim(request("r"), name="one"),
+            claim(all_of("all"), name="two", constraints=[match("side")]),
+        ),
+        None,
+        "request all: cannot add device gpu.example.com/node-1/sh-1 because a claim constraint would not be satisfied",
     ),
     "amounts of shared devices are part of the state": Trap(
         scenario(
