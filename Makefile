@@ -13,7 +13,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-bind test soak fuzz fuzz-allocator bench bench-rewrite bench-cel \
+.PHONY: help setup demo demo-bind test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel \
 	bench-allocation bench-bind lint verify generate e2e format lock clean
 
 help: ## Show this list
