@@ -29,6 +29,7 @@ class Fault(StrEnum):
     UNSENT = "not done, no answer"
     LOST = "done, no answer"
     CONFLICT = "409"
+    REFUSED = "403"
     LATE = "no answer, done much later"
     OVER = "the Lease is over: not sent"
 
@@ -113,6 +114,8 @@ class World:
             raise Unavailable("no answer")
         if fault is Fault.CONFLICT:
             raise Conflict("somebody was faster")
+        if fault is Fault.REFUSED:
+            raise Refused(403, "Forbidden", "exceeded quota")
         if fault is Fault.LATE:
             self.late.append(do)
             raise Unavailable("no answer")

@@ -18,7 +18,7 @@ from bind_world import Fault, Object
 from builders import GPU, IMPLICIT_GPU, PodBuilder, pod
 from drabridge.core.bind.podclaims import special_name
 from drabridge.core.bind.taints import TaintRule
-from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
+from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Refused, Unavailable
 from drabridge.core.policy import Strategy
 from drabridge.delivery.metrics import Metrics
 from upstream import kubelet
@@ -104,6 +104,16 @@ async def test_two_binds_at_once_do_not_get_the_same_devices(rig: Rig) -> None:
     assert len(rig.world.writes) == 4, "the second one has nothing to take back"
     await rig.settle()
     assert sorted(map(bound, rig.world.pods())) == ["node-0", "node-1"]
+    rig.check()
+
+
+async def test_a_quota_that_refuses_the_claim_is_said_and_nothing_is_left(rig: Rig) -> None:
+    rig.world.faults = {0: Fault.REFUSED}
+    made = rig.add_pod(pod().app(gpu=2))
+    with pytest.raises(Refused, match="exceeded quota"):
+        await rig.schedule(made)
+    assert not rig.world.claims()
+    assert (await rig.bindings.filter(made, rig.names)).nodes == rig.names
     rig.check()
 
 
