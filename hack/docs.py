@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from drabridge.cli import app
 from drabridge.core import reasons as module
+from drabridge.core.doctor.registry import CHECKS, THEMES
 from drabridge.delivery.metrics import Metrics
 
 REPOSITORY = Path(__file__).parents[1]
@@ -59,20 +60,40 @@ def metrics() -> str:
     return page("Metrics", "On `/metrics` of every replica.", table(("metric", "type", "labels", "meaning"), rows))
 
 
-VERBS = ("operator", "drain", "select")
-
-
 def cli() -> str:
-    """What `drabridge VERB --help` says."""
+    """What `--help` says, of all verbs."""
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    helps = []
-    for verb in VERBS:
-        text = CliRunner().invoke(app, [verb, "--help"]).output
-        lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
-        helps.append(f"## drabridge {verb}\n```\n{lines}\n```\n")
-    return page("Command line", "", "\n".join(helps))
+    text = "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`."
+    verbs = [str(command.name) for command in app.registered_commands]
+    return page("Command line", text, "\n".join(f"## drabridge {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
+
+
+def _help(verb: str) -> str:
+    text = CliRunner().invoke(app, [verb, "--help"]).output
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def doctor() -> str:
+    """Every check, by theme."""
+    text = (
+        f"What `drabridge doctor` looks for: {len(CHECKS)} checks, by theme. `--only` and `--skip` take ids and themes."
+        " A check whose kinds of objects could not all be seen is not made, and named. Exit code 0: nothing, or only"
+        " information; 1: warnings; 3: errors.\n\nPains are numbered as in the list of users' threads that this project"
+        " began with; traps are ways in which Kubernetes or drabridge can be misunderstood."
+    )
+    body = ""
+    for theme, checks in THEMES.items():
+        body += f"## {theme}\n"
+        for check in checks:
+            needs = ", ".join(check.needs) or "any object"
+            body += (
+                f"### {check.id}\n{escaped(check.says)}\n\n"
+                f"- {check.severity}; looks at: {needs}\n- cure: {escaped(check.cure)}\n"
+                f"- made for {escaped(check.serves)}\n- [read more]({check.link})\n\n"
+            )
+    return page("Checks of doctor", text, body.rstrip("\n") + "\n")
 
 
 def rbac() -> str:
@@ -131,7 +152,7 @@ def page(title: str, text: str, body: str) -> str:
     return "\n".join(part for part in (f"{NOTE}\n# {title}", text, body) if part)
 
 
-PAGES = {"reasons.md": reasons, "metrics.md": metrics, "cli.md": cli, "rbac.md": rbac}
+PAGES = {"reasons.md": reasons, "metrics.md": metrics, "cli.md": cli, "rbac.md": rbac, "doctor.md": doctor}
 
 
 def main(arguments: list[str]) -> int:

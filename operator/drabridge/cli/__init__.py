@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drabridge.cli import drain, operator, select
+from drabridge.cli import capacity, convert, doctor, drain, explain, operator, select
 from drabridge.core.errors import DrabridgeError
 
 app = typer.Typer(
@@ -39,9 +39,11 @@ def drabridge(
 
 
 app.command("operator", help=operator.HELP)(operator.operator)
-
+app.command("capacity", help=capacity.HELP)(capacity.capacity)
+app.command("convert", help=convert.HELP)(convert.convert)
+app.command("doctor", help=doctor.HELP)(doctor.doctor)
 app.command("drain", help=drain.HELP)(drain.drain)
-
+app.command("explain", help=explain.HELP)(explain.explain)
 app.command("select", help=select.HELP)(select.select)
 
 

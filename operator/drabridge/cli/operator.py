@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 import structlog
 import typer
-import uvloop
 from aiohttp import web
 
 from drabridge.cli import logs
@@ -218,7 +217,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     logs.configure(log_level, log_format)
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_AFTER)
-    uvloop.run(_run(options, kubeconfig, context, serving))
+    asyncio.run(_run(options, kubeconfig, context, serving))
 
 
 async def _run(options: Options, kubeconfig: Path | None, context: str | None, serving: Serving) -> None:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from drabridge.cli import jsonlist
+from drabridge.cli.jsonlist import JSONList
+from drabridge.cli.plainyaml import UNUSUAL, PlainReader
 from drabridge.core.errors import InvalidInput, Missing, quoted
 from drabridge.kube.client import Client
 
@@ -29,6 +32,9 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 _DEEPEST_LIST: Final = 8
 """Lists in lists that are taken apart. YAML can say that a list is its own element."""
+
+_LINE: Final = re.compile(r"[^\r\n\x85\u2028\u2029]+")
+"""What stands between two line breaks of YAML."""
 
 _MARKER: Final = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
 """Begins a document wherever it stands: YAML allows it at the start of a line for nothing else."""
@@ -151,11 +157,11 @@ def _files(path: str) -> Iterator[tuple[str, str] | InvalidInput]:
         yield InvalidInput(path, "", "the directory has no file to read", f"name files ending in {_any_suffix()}")
     for each in found:
         try:
-            content = each.read_bytes()
+            text = _decoded(each.read_bytes(), str(each))
         except OSError as error:
             yield _unreadable(str(each), error)
         else:
-            yield _decoded(content, str(each))
+            yield text
 
 
 def _paths(path: str) -> list[Path]:
@@ -189,8 +195,8 @@ def _documents(text: str) -> Iterator[str]:
 
 
 def _is_empty(document: str) -> bool:
-    """Whether there is nothing but blanks, comments and directives."""
-    lines = (line.strip() for line in document.removeprefix("---").splitlines())
+    """Whether there is nothing but blanks, comments and directives. Looks no further than the first other line."""
+    lines = (match.group().strip() for match in _LINE.finditer(document, 3 if document.startswith("---") else 0))
     return all(not line or line[0] in "#%" for line in lines)
 
 
@@ -201,6 +207,11 @@ def _leading_lines(document: str) -> int:
 
 
 def _objects(document: str, origin: Origin, line: int) -> Iterator[Found]:
+    listed = jsonlist.recognised(document)
+    about = _items_are(listed.about) if listed else None
+    if listed and about is not None:
+        yield from _items(document, listed, about, origin)
+        return
     try:
         loaded = _load(document)
     except yaml.YAMLError as error:
@@ -213,6 +224,35 @@ def _objects(document: str, origin: Origin, line: int) -> Iterator[Found]:
         yield from _flat(loaded, origin, _DEEPEST_LIST)
 
 
+def _items_are(about: str) -> dict[str, Any] | None:
+    """What the items of a list have in common, which those of a typed list may leave out. None if it is no list."""
+    try:
+        return _common(_DECODER.decode(about))
+    except (ValueError, RecursionError):
+        return None  # to be looked at as a whole, which says what is wrong
+
+
+def _common(listed: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = listed.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in listed:
+        return None
+    return {"apiVersion": listed.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
+
+
+def _items(document: str, listed: JSONList, about: Mapping[str, Any], origin: Origin) -> Iterator[Found]:
+    """The objects of a list in JSON, one after the other."""
+    try:
+        for item in jsonlist.items(document, listed, _DECODER):
+            yield from _flat({**about, **item} if isinstance(item, Mapping) else item, origin, _DEEPEST_LIST - 1)
+    except json.JSONDecodeError as error:
+        problem = f"it is no JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        yield InvalidInput(str(origin), "", problem, "correct this document")
+    except RecursionError:
+        yield InvalidInput(str(origin), "", "it is nested too deeply", "write it with less depth")
+    except ValueError as error:
+        yield InvalidInput(str(origin), "", str(error), "correct this document")
+
+
 def _flat(loaded: Any, origin: Origin, depth: int) -> Iterator[Found]:
     """Take lists of objects apart."""
     if loaded is None:
@@ -221,29 +261,30 @@ def _flat(loaded: Any, origin: Origin, depth: int) -> Iterator[Found]:
         problem = f"is {quoted(loaded)}, not an object"
         yield InvalidInput(str(origin), "", problem, "write a Kubernetes object: apiVersion, kind, metadata, …")
         return
-    kind = loaded.get("kind")
-    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in loaded:
+    about = _common(loaded)
+    if about is None:
         yield Sourced(loaded, origin)
         return
-    items = loaded["items"] or []
+    kind, items = loaded["kind"], loaded["items"] or []
     if not isinstance(items, list):
         yield InvalidInput(f"{kind} ({origin})", "items", f"is {quoted(items)}, not a list", "write a list of objects")
         return
     if depth == 0:
         yield InvalidInput(f"{kind} ({origin})", "items", "there are lists in lists in lists", "write one list")
         return
-    about = {"apiVersion": loaded.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
     for item in items:
-        # The items of a typed list may leave out what they are.
         yield from _flat({**about, **item} if isinstance(item, Mapping) else item, origin, depth - 1)
 
 
 def _load(document: str) -> Any:
     if document.lstrip().startswith("{"):
         try:
-            return json.loads(document, object_pairs_hook=_pairs, parse_constant=_no_number)
+            return _DECODER.decode(document)
         except json.JSONDecodeError:
             pass  # YAML in braces, or broken: YAML says where
+    plain = _PLAIN.read(document)
+    if plain is not UNUSUAL:
+        return plain
     return yaml.load(document, Loader=_Loader)  # noqa: S506 -- a safe loader, see below
 
 
@@ -289,6 +330,9 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal_free)
 _Loader.add_constructor("tag:yaml.org,2002:float", _sexagesimal_free)
 
 
+_PLAIN: Final = PlainReader(_Loader)
+
+
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a map of JSON's, by the same rule."""
     made = dict(pairs)
@@ -301,6 +345,9 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_number)
 
 
 def _described(error: yaml.YAMLError, line: int) -> str:

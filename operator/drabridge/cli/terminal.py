@@ -74,6 +74,15 @@ def wrapped(text: str) -> list[str]:
     return [text] if columns is None else _wrapped(text, columns)
 
 
+def indented(text: str, columns: int | None, first: str, others: str) -> list[str]:
+    """Give a text in lines, the first and the others behind what they are to begin with."""
+    if columns is None:
+        return [first + text]
+    return textwrap.wrap(
+        text, max(columns, 2 * len(others)), initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+    )
+
+
 def _wrapped(text: str, columns: int) -> list[str]:
     return textwrap.wrap(text, columns, break_on_hyphens=False) or [""]
 

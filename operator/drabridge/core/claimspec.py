@@ -74,6 +74,13 @@ class ClaimPlan:
         """Devices in all requests together; the API takes up to `MAX_DEVICES`."""
         return sum(request.count for request in self.requests)
 
+    def totals(self) -> dict[str, int]:
+        """Devices by resource name, in the order of the requests."""
+        counts: dict[str, int] = {}
+        for request in self.requests:
+            counts[request.resource] = counts.get(request.resource, 0) + request.count
+        return counts
+
 
 def plan(demands: Sequence[ContainerDemand], classes: Mapping[str, str]) -> ClaimPlan:
     """Make the requests and mappings for the containers of a Pod: init containers first, then the others, in order.

@@ -185,6 +185,113 @@ class Reason(StrEnum):
     GATE_UNKNOWN = "GateUnknown"
     """Whether the API server's gate is on has not been found out yet."""
 
+    # What `drabridge convert` did with a manifest, or why it did not.
+
+    CONVERTED = "Converted"
+    """The Pod template uses devices of a ResourceClaimTemplate instead of extended resources, or the way back."""
+
+    TEMPLATE_WRITTEN = "ClaimTemplateWritten"
+    """A ResourceClaimTemplate was added for the Pod templates of one shape."""
+
+    TEMPLATE_REMOVED = "ClaimTemplateRemoved"
+    """A ResourceClaimTemplate of ours was removed, since nothing uses it any more."""
+
+    UPGRADED = "ApiVersionUpgraded"
+    """An object of resource.k8s.io was written as v1; v1beta1 goes with Kubernetes 1.38, v1beta2 with 1.39."""
+
+    API_VERSION_LEFT = "ApiVersionNotUpgraded"
+    """The version of resource.k8s.io is too old to be written as v1 by rule."""
+
+    CANNOT_EXPRESS_CLAIMS = "CannotExpressClaims"
+    """The kind describes Pods, but its API has no place for the claims of a Pod."""
+
+    OUTSIDE_CONTAINERS = "OutsideContainers"
+    """The name is asked for outside a list of containers, where the API of the kind has no place for claims."""
+
+    NAME_AS_VALUE = "NameAsValue"
+    """The name stands as a value; a controller will make a resource request of it."""
+
+    CLUSTER_SCOPED = "NamespaceNotKnown"
+    """The object has no namespace, and a ResourceClaimTemplate must be in that of the Pods."""
+
+    POD_LEVEL = "PodLevelResources"
+    """The name stands in `spec.resources` of a Pod, where Kubernetes takes CPU, memory and hugepages only."""
+
+    PLACEHOLDER = "Placeholder"
+    """The quantity is a placeholder that another program replaces."""
+
+    TEMPLATE_TEXT = "TemplateText"
+    """The file is the text of a template (Helm, Jinja), and no YAML before it is rendered."""
+
+    NOT_AN_OBJECT = "NotAnObject"
+    """The document names extended resources, but has no apiVersion and kind: values of a chart, or a patch."""
+
+    PART_OF_DEVICE = "PartOfDevice"
+    """A container asks for a part of a device as well, such as its memory; a request for whole devices says less."""
+
+    REQUEST_ONLY = "RequestWithoutLimit"
+    """There was a request without a limit, which the API server refuses; it was taken for what is wanted."""
+
+    WITHOUT_IMAGE = "ContainerWithoutImage"
+    """A container has no image: the manifest may be a patch, and what it is applied to goes on asking."""
+
+    SAME_DOMAIN_LEFT = "OtherNamesOfTheDomain"
+    """Other names of the same domain stay in the container; nobody offers them once the device plugin is gone."""
+
+    SHARED_UNITS = "SharedUnits"
+    """The name stood for a share of a device; now each unit is a whole one."""
+
+    CONFIG_SHARED = "ConfigSharedByDevices"
+    """The DeviceClass has `config`, which is applied to all devices of a request alike."""
+
+    SCHEDULER = "SchedulerToBeChecked"
+    """The Pods are for another scheduler, which may not allocate claims, or not those of extended resources."""
+
+    TOLERATION_ADDED = "TolerationAdded"
+    """A toleration was added that the admission plugin ExtendedResourceToleration gives to Pods that name the
+    resource."""
+
+    TOLERATION_LEFT = "TolerationLeft"
+    """A toleration of the resource stays; it does no harm."""
+
+    DEVICES_COUNTED = "DevicesCountedFromLimits"
+    """The kind's controller counts devices by the limits of the container, which are gone."""
+
+    QUOTA_TO_BE_CHANGED = "QuotaToBeChanged"
+    """A ResourceQuota, LimitRange or ClusterQueue caps the name, and does not see claims."""
+
+    EDIT_UNSAFE = "EditUnsafe"
+    """The change could not be made in the text without touching something else, such as other users of an anchor."""
+
+    CLAIM_TEMPLATE_UNKNOWN = "ClaimTemplateUnknown"
+    """The ResourceClaimTemplate that the Pods use is not among the files."""
+
+    NOT_EXPRESSIBLE = "NotExpressible"
+    """The claim says more than extended resources can."""
+
+    # Why `drabridge convert` cannot read a file.
+
+    EMPTY = "Empty"
+    """There is nothing in the file."""
+
+    NOT_TEXT = "NotText"
+    """The file is no text in UTF-8."""
+
+    TOO_LARGE = "TooLarge"
+    """The file is larger than manifests are."""
+
+    NOT_READABLE = "NotReadable"
+    """The file cannot be read or written."""
+
+    INVALID_YAML = "InvalidYaml"
+    """The document is no YAML."""
+
+    DUPLICATE_KEY = "DuplicateKey"
+    """A mapping has a key twice; readers do not agree which one counts, if they take it at all."""
+
+    ALIAS_BOMB = "AliasesTooLarge"
+    """The document would be very large with its aliases written out."""
+
 
 CURES: Mapping[Reason, str] = {
     Reason.NOT_SERVED: "create an ExtendedResourcePolicy for the name, or a DeviceClass that declares it",
@@ -245,6 +352,40 @@ CURES: Mapping[Reason, str] = {
     Reason.CLASS_DIFFERS: "set spec.extendedResourceName of the DeviceClass (apply it again after an upgrade to 1.36)",
     Reason.SETTLING: "wait",
     Reason.GATE_UNKNOWN: "wait; if it lasts, look at the logs of drabridge's leader",
+    Reason.CONVERTED: "nothing is to be done",
+    Reason.TEMPLATE_WRITTEN: "nothing is to be done",
+    Reason.TEMPLATE_REMOVED: "nothing is to be done",
+    Reason.UPGRADED: "nothing is to be done",
+    Reason.API_VERSION_LEFT: "write the object anew as resource.k8s.io/v1",
+    Reason.CANNOT_EXPRESS_CLAIMS: "leave the manifest and install drabridge's operator, which rewrites the Pods",
+    Reason.OUTSIDE_CONTAINERS: "leave the manifest and install drabridge's operator, which rewrites the Pods",
+    Reason.NAME_AS_VALUE: "leave the manifest and install drabridge's operator, which rewrites the Pods",
+    Reason.CLUSTER_SCOPED: "name the namespace by --namespace, or install drabridge's operator",
+    Reason.POD_LEVEL: "ask for it in resources of a container",
+    Reason.PLACEHOLDER: "convert the file after it is rendered, or write a number",
+    Reason.TEMPLATE_TEXT: "convert what it is rendered to (helm template), or install drabridge's operator",
+    Reason.NOT_AN_OBJECT: "convert the manifests that it is rendered to, or install drabridge's operator",
+    Reason.PART_OF_DEVICE: "ask for whole devices, or for capacity of a device in a claim of your own",
+    Reason.REQUEST_ONLY: "check the number",
+    Reason.WITHOUT_IMAGE: "convert the manifest that it is applied to as well",
+    Reason.SAME_DOMAIN_LEFT: "map these names, too, or remove them",
+    Reason.SHARED_UNITS: "check that there are enough devices, or ask for capacity of a device in a claim of your own",
+    Reason.CONFIG_SHARED: "check that the driver can apply it to several devices",
+    Reason.SCHEDULER: "check that the scheduler allocates ResourceClaims",
+    Reason.TOLERATION_ADDED: "nothing is to be done",
+    Reason.TOLERATION_LEFT: "remove it if it was not there before the conversion",
+    Reason.DEVICES_COUNTED: "write the number for the controller (KubeRay: num-gpus in rayStartParams)",
+    Reason.QUOTA_TO_BE_CHANGED: "cap the devices of the class as well: <class>.deviceclass.resource.k8s.io/devices",
+    Reason.EDIT_UNSAFE: "write aliases and merged keys out, or change it by hand",
+    Reason.CLAIM_TEMPLATE_UNKNOWN: "name the file with the ResourceClaimTemplate as well",
+    Reason.NOT_EXPRESSIBLE: "leave the claim, or ask for whole devices of a class that serves a name",
+    Reason.EMPTY: "remove the file, or name another",
+    Reason.NOT_TEXT: "save it as UTF-8 text, or name another file",
+    Reason.TOO_LARGE: "split it into files of single objects",
+    Reason.NOT_READABLE: "give yourself the right, or name another file",
+    Reason.INVALID_YAML: "correct the line",
+    Reason.DUPLICATE_KEY: "remove one of the two",
+    Reason.ALIAS_BOMB: "write the document without so many aliases",
 }
 
 

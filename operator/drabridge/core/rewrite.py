@@ -10,7 +10,7 @@ calls come to the same end: applying the patch of a second call changes nothing.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +33,7 @@ from drabridge.core.podpatch import (
 from drabridge.core.podview import Ask, ContainerClaim, ContainerKind, PodClaim, PodView
 from drabridge.core.policy import Coexistence, Delivery
 from drabridge.core.quantity import Quantity
-from drabridge.core.reasons import Reason
+from drabridge.core.reasons import CURES, Reason
 
 CLAIM_PREFIX = "drabridge-"
 """What the name of every claim of ours begins with; the webhook configuration matches it, too."""
@@ -144,7 +144,7 @@ def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | 
     if not served:
         return LeaveAlone(tuple(left))
     zeros = frozenset(ask.resource for ask in served) & cluster.namespace.limits.keys()
-    claim = plan(_demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
+    claim = plan(demands(pod, served, zeros), {ask.resource: _class_of(ask.resource, cluster) for ask in served})
     asked = _asked(served, claim)
     if objection := _too_many(pod, served, claim) or _no_room(pod, asked):
         return LeaveAlone((*left, objection))
@@ -152,6 +152,18 @@ def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | 
     if marked and marked.claim_name and marked.claim_name not in names.taken:
         claim_name = marked.claim_name
     return Rewrite(_patch(pod, asked, claim_name, marked, zeros), claim_name, asked, tuple(left))
+
+
+def ask_for(pod: PodView, classes: Mapping[str, str], cluster: ClusterView) -> Asked:
+    """What the Pod asks of these names (resource name -> DeviceClass), as one claim, whoever would make it.
+
+    Raises InvalidInput where its quantities are not numbers of devices.
+    """
+    served = [ask for ask in _by_name(pod, None) if ask.resource in classes]
+    objections = (object_to(pod, ask, cluster, QUANTITY_RULES) for ask in served)
+    if objection := _pod_too_large(pod, cluster) or next(filter(None, objections), None):
+        raise InvalidInput(pod.described, "", objection.detail, CURES[objection.reason])
+    return _asked(served, plan(demands(pod, served), dict(classes)))
 
 
 def our_claim(pod: PodView) -> PodClaim | None:
@@ -312,7 +324,7 @@ def _limit_range(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection 
         if (cap := limit.container_max) and Quantity.parse(each.request) > cap.quantity:
             asked = f"{pod.described}: {each.container.field} asks for {each.request} {ask.resource}"
             return _above(asked, cap, pod, ask.resource)
-    wanted = total(_demands(pod, [replace(ask, asks=asks)]), ask.resource)
+    wanted = total(demands(pod, [replace(ask, asks=asks)]), ask.resource)
     if (cap := limit.pod_max) and Quantity.parse(str(wanted)) > cap.quantity:
         return _above(f"{pod.described} asks for {wanted} {ask.resource} in all", cap, pod, ask.resource)
     return None
@@ -425,8 +437,11 @@ def _by_name(pod: PodView, before: Asked | None) -> list[NameAsk]:
     ]
 
 
-def _demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
-    """`zeros` are names that every container will have, so that a later call numbers requests as this one does."""
+def demands(pod: PodView, served: list[NameAsk], zeros: frozenset[str] = frozenset()) -> list[ContainerDemand]:
+    """What each container asks of the served names. Their quantities must be readable.
+
+    `zeros` are names that every container will have, so that a later call numbers requests as this one does.
+    """
     counts: dict[int, dict[str, int]] = {}
     for ask in served:
         for each in ask.asks:

@@ -30,6 +30,15 @@ SINCE_KEY = "nativeSince"
 _log = structlog.get_logger(__name__)
 
 
+async def gate_of(client: Client) -> Gate:
+    """A dry run of a DeviceClass with an extended name: with the gate off the API server drops the field."""
+    body = {"metadata": {"name": PROBE}, "spec": {"extendedResourceName": "drabridge.io/gate-probe"}}
+    answer = await client.patch(
+        DEVICE_CLASSES, None, PROBE, body, PatchType.APPLY, field_manager="drabridge-gate-probe", dry_run=True
+    )
+    return Gate.ON if answer["spec"].get("extendedResourceName") else Gate.OFF
+
+
 def since_of(text: str) -> dict[str, datetime] | None:
     """Read what the ConfigMap keeps: resource name -> RFC 3339. None for anything else."""
     try:
@@ -91,7 +100,7 @@ class NativeWatch:
         """Look once. What cannot be found out leaves the gate unknown, and unknown means that Pods are rewritten."""
         before = (self._caches.gate, self._caches.settled)
         try:
-            self._caches.gate = await self._probe()
+            self._caches.gate = await gate_of(self._client)
             since = await self._since()
         except DrabridgeError as error:
             _log.warning("cannot find out the gate DRAExtendedResource", error=str(error))
@@ -103,14 +112,6 @@ class NativeWatch:
         if before != (self._caches.gate, self._caches.settled):
             _log.info("native delivery", gate=self._caches.gate, names=sorted(self._caches.settled))
             self._changed()
-
-    async def _probe(self) -> Gate:
-        """A dry run of a DeviceClass with an extended name: with the gate off the API server drops the field."""
-        body = {"metadata": {"name": PROBE}, "spec": {"extendedResourceName": "drabridge.io/gate-probe"}}
-        answer = await self._client.patch(
-            DEVICE_CLASSES, None, PROBE, body, PatchType.APPLY, field_manager="drabridge-gate-probe", dry_run=True
-        )
-        return Gate.ON if answer["spec"].get("extendedResourceName") else Gate.OFF
 
     async def _since(self) -> Mapping[str, datetime]:
         """Since when each name could be served natively without a break; the Lease holder writes what changes."""

@@ -17,7 +17,6 @@ from typing import Any
 
 import kopf
 import structlog
-import uvloop
 
 from drabridge.core.errors import Bug
 from drabridge.core.rewrite import WATCHED
@@ -188,7 +187,7 @@ async def _watch_once(inbox: Inbox, stop: asyncio.Event) -> None:
 
 
 def _run(inbox: Inbox, flag: threading.Event) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner() as runner:
         try:
             runner.run(
                 kopf.operator(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag)

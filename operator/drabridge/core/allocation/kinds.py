@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from drabridge.core.allocation.amounts import Capacity, capacities
@@ -199,15 +199,20 @@ def _seen(attributes: Raw | None, names: tuple[str, ...] | None) -> Any:
         return None
     if names is None:
         return repr(attributes)
-    values = [attributes.get(name) for name in names]
-    try:
-        found = tuple([None if value is None else tuple(value.items()) for value in values])
-        hash(found)
-    except TypeError:  # lists
-        return repr(values)
-    return found
+    found: list[Any] = []
+    for value in map(attributes.get, names):
+        if value is None or len(value) != 1:
+            found.append(None if value is None else repr(value))
+            continue
+        for kind, content in value.items():
+            found.append((kind, content if content.__class__ in _HASHED else repr(content)))
+    return tuple(found)
 
 
+_HASHED: Final = frozenset({str, int, bool})
+
+
+@lru_cache(maxsize=256)
 def _names(driver: str, reads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """Write the names under which devices of a driver may have the attributes."""
     found: dict[str, None] = {}

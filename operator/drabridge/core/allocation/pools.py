@@ -168,6 +168,8 @@ class Gathering:
                 return _unusable(key, PoolState.INCOMPLETE, f"it has {len(current)} slices and should have {expected}")
             here = set(relevant)
             remote = tuple([slice_ for slice_ in current if slice_ not in here])
+        if len(relevant) == 1 and relevant[0].node_name and not remote:
+            return self._put_together(key, relevant, remote)  # of this node only, and the node's view keeps it
         memo = (tuple(relevant), remote, self.features.partitionable_devices)
         pool = self.known.get(memo)
         if pool is None:

@@ -1,0 +1,1 @@
+"""One page about one object: what it asks, who serves it, what it got; or the first thing that holds it up."""

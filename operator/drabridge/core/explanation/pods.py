@@ -1,0 +1,268 @@
+"""A Pod on a page, and the first thing that holds it up.
+
+`HOLD_UPS` is read from top to bottom, in the order in which things happen to a Pod; the first that answers is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from drabridge.core.allocation.outcomes import AllocationError
+from drabridge.core.claims import LATE_AFTER, Waiting, next_step
+from drabridge.core.doctor.findings import counted, listed
+from drabridge.core.errors import InvalidInput
+from drabridge.core.explanation.claims import asked, devices, missing_class
+from drabridge.core.explanation.names import served, unserved
+from drabridge.core.explanation.page import HeldUp, Page, Section, related
+from drabridge.core.fitting import Barred, Fitting, shape_of
+from drabridge.core.inventory.claims import ClaimRecord
+from drabridge.core.inventory.cluster import Inventory, Kind
+from drabridge.core.inventory.pods import EventRecord, PodRecord
+from drabridge.core.reasons import CURES, Reason
+from drabridge.core.rewrite import ClaimNames, Rewrite, decide, our_claim
+
+NO_NAME: Final = "drabridge-0000000000000000"
+"""For decisions that are not carried out."""
+
+_REASONS_SHOWN: Final = 5
+_EVENTS_SHOWN: Final = 5
+
+
+def explain_pod(pod: PodRecord, cluster: Inventory) -> Page:
+    """What a Pod asks for, who serves it, what it got; or the first thing that holds it up."""
+    claims = claims_of(pod, cluster)
+    held_up = next(filter(None, (rule(pod, cluster) for rule in HOLD_UPS)), None)
+    names = _names(pod)
+    sections = (
+        Section("Asks for", tuple(_asks(pod, cluster))),
+        Section("Served by", tuple(f"{name}: {line}" for name in names for line in served(name, cluster))),
+        Section("Claims", tuple(_described(claim) for claim in claims)),
+        Section("Devices", tuple(line for claim in claims for line in devices(claim, cluster))),
+        Section("Scheduler", (pod.unscheduled,) if pod.unscheduled and pod.waiting else ()),
+        Section("Warnings", tuple(map(_told, _warnings(pod, cluster)[-_EVENTS_SHOWN:]))),
+    )
+    objects = {f"Pod {pod.key}", *(f"resource name {name}" for name in names), *(claim.described for claim in claims)}
+    objects |= {f"DeviceClass {request.device_class}" for claim in claims for request in claim.requests}
+    return Page(f"Pod {pod.key}", _conclusion(pod, claims, held_up), sections, held_up, related(cluster, objects))
+
+
+def claims_of(pod: PodRecord, cluster: Inventory) -> list[ClaimRecord]:
+    """The claims of a Pod that are there."""
+    keys = [f"{pod.view.namespace}/{name}" for name in pod.claim_names]
+    return [claim for key in keys if (claim := cluster.claims_by_key.get(key))]
+
+
+def _conclusion(pod: PodRecord, claims: list[ClaimRecord], held_up: HeldUp | None) -> str:
+    count = sum(len(claim.results or ()) for claim in claims)
+    place = f" on {pod.view.node_name}" if pod.view.node_name else ""
+    if pod.ended:
+        return f"It has ended ({pod.view.phase}) and needs no devices."
+    if held_up:
+        return f"It is held up: {held_up.reason}."
+    if count:
+        return f"It is {pod.view.phase or 'there'}{place}, with {counted(count, 'device')}."
+    if pod.view.extended() or pod.view.resource_claims:
+        return f"It is {pod.view.phase or 'there'}{place}; nothing about its devices holds it up."
+    return "It asks for no devices."
+
+
+def _names(pod: PodRecord) -> list[str]:
+    """All extended resources that it asks for, or asked for before it was rewritten."""
+    return sorted({ask.resource for ask in pod.view.extended()} | set(pod.resources.values()))
+
+
+def _asks(pod: PodRecord, cluster: Inventory) -> list[str]:
+    lines = [f"container {ask.container.name}: {ask.request} {ask.resource}" for ask in pod.view.extended()]
+    if pod.asked:
+        lines += [
+            f"container {container}: {quantity} {name} (as it was asked for)"
+            for container, names in pod.asked.containers.items()
+            for name, quantity in names.items()
+        ]
+    ours = our_claim(pod.view)
+    templates = {template.key: template for template in cluster.templates}
+    for entry in pod.view.resource_claims:
+        if ours and entry.name == ours.name:
+            continue
+        if entry.template_name:
+            template = templates.get(f"{pod.view.namespace}/{entry.template_name}")
+            what = "; ".join(map(asked, template.requests)) if template else "does not exist"
+            lines.append(f"claim {entry.name} from ResourceClaimTemplate {entry.template_name} ({what})")
+        else:
+            lines.append(f"claim {entry.name}: ResourceClaim {entry.claim_name}")
+    return lines or ["no devices"]
+
+
+def _described(claim: ClaimRecord) -> str:
+    state = "not allocated" if claim.results is None else counted(len(claim.results), "device")
+    reserved = f", reserved for {listed(each.name for each in claim.reserved)}" if claim.reserved else ""
+    return f"{claim.key}: {state}{reserved} ({'; '.join(map(asked, claim.requests))})"
+
+
+# --- what may hold it up, in the order of a Pod's life
+
+
+def _gated(pod: PodRecord, _: Inventory) -> HeldUp | None:
+    if not pod.gated or not pod.waiting:
+        return None
+    return HeldUp("SchedulingGated", f"spec.schedulingGates: {listed(pod.gated)}", ("see who set the gate",))
+
+
+def _name_unserved(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """A name that nobody serves, neither a plugin nor DRA by any way."""
+    if Kind.CLASSES in cluster.unseen:
+        return None
+    for ask in pod.view.extended() if pod.waiting else ():
+        if ask.resource not in cluster.plugin_nodes and (found := unserved(ask.resource, cluster)):
+            return found
+    return None
+
+
+def _left_alone(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """What admission does with the Pod now: it would be rewritten, so it was missed; or it is left alone, and why."""
+    if not (cluster.bridged and pod.waiting and pod.view.extended()):
+        return None
+    verdict = decide(pod.view, cluster.cluster(pod.view.namespace), ClaimNames(NO_NAME))
+    if isinstance(verdict, Rewrite):
+        missed = sorted(
+            {ask.resource for ask in pod.view.extended()} & {each.resource for each in verdict.asked.requests}
+        )
+        if missed:
+            cure = f"kubectl delete pod {pod.view.name} -n {pod.view.namespace}; then create it again"
+            evidence = f"it asks for {listed(missed)} and was not rewritten when it was stored"
+            return HeldUp(Reason.MISSED, evidence, (cure,))
+        objections = verdict.left
+    else:
+        objections = verdict.objections
+    for objection in objections:
+        if objection.reason not in (Reason.NATIVE, Reason.DEVICE_PLUGIN_PRESENT, Reason.NOT_SERVED):
+            return HeldUp(objection.reason, objection.detail, (CURES[objection.reason],))
+    return None
+
+
+def _template_missing(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    if Kind.TEMPLATES in cluster.unseen:
+        return None
+    templates = {template.key for template in cluster.templates}
+    for entry in pod.view.resource_claims if pod.waiting else ():
+        key = f"{pod.view.namespace}/{entry.template_name}"
+        if entry.template_name and entry.name not in pod.claims and key not in templates:
+            return HeldUp("TemplateMissing", f"ResourceClaimTemplate {key} does not exist", ("create it",))
+    return None
+
+
+def _claim_missing(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    if Kind.CLAIMS in cluster.unseen:
+        return None
+    ours = our_claim(pod.view)
+    for entry in pod.view.resource_claims if pod.waiting else ():
+        key = f"{pod.view.namespace}/{entry.claim_name}"
+        if entry.claim_name and entry != ours and key not in cluster.claims_by_key:
+            return HeldUp("ClaimMissing", f"ResourceClaim {key} does not exist", ("create it",))
+    return None
+
+
+def _bridge_waits(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """What the operator says of a rewritten Pod, by the decision that the operator takes."""
+    if our_claim(pod.view) is None or pod.ended or pod.view.deleting or Kind.CLAIMS in cluster.unseen:
+        return None
+    claim = cluster.own_claim(pod)
+    step = next_step(pod.view, claim.view if claim else None, cluster.cluster(pod.view.namespace))
+    if isinstance(step, Waiting):
+        return HeldUp(step.reason, step.detail, (CURES[step.reason],))
+    if claim is None and pod.waiting and cluster.age(pod.view.created) > LATE_AFTER:
+        return HeldUp(Reason.CLAIM_LATE, "nothing keeps drabridge from making its claim", (CURES[Reason.CLAIM_LATE],))
+    return None
+
+
+def _class_missing(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    for claim in claims_of(pod, cluster) if pod.waiting and Kind.CLASSES not in cluster.unseen else ():
+        if claim.results is None and (found := missing_class(claim.requests, cluster)):
+            return found
+    return None
+
+
+def _does_not_fit(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """The allocation core's reasons, for each node, in groups."""
+    needed = {Kind.SLICES, Kind.CLASSES, Kind.CLAIMS, Kind.NODES}
+    if not pod.waiting or needed & cluster.unseen.keys() or not cluster.bodies:
+        return None
+    try:
+        shape = shape_of(pod, cluster)
+    except InvalidInput:
+        return None  # it brings nothing that is to be allocated
+    try:
+        room = Fitting(cluster).room(shape, most=1)
+    except AllocationError as error:
+        return HeldUp("AllocationFails", str(error), (error.cure,))
+    except InvalidInput as error:
+        return HeldUp("SliceUnreadable", str(error), (error.cure,))
+    if room.total:
+        return None
+    cures = tuple(dict.fromkeys(cure for each in room.barred for cure in each.cures))
+    count = sum(len(each.nodes) for each in room.barred)
+    evidence = f"its claims fit on none of {counted(count, 'node')}" if count else "the cluster has no node"
+    return HeldUp("NoDevices", evidence, cures[:3], tuple(map(_barred, room.barred[:_REASONS_SHOWN])))
+
+
+def _barred(each: Barred) -> str:
+    return f"{counted(len(each.nodes), 'node')} ({listed(each.nodes)}): {each.reason}"
+
+
+def _scheduler_says(pod: PodRecord, _: Inventory) -> HeldUp | None:
+    if not pod.waiting or not pod.unscheduled:
+        return None
+    cure = "see what the scheduler misses: CPU, memory, ports, affinity; the devices are there"
+    return HeldUp("Unschedulable", pod.unscheduled, (cure,))
+
+
+def _without_allocation(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """On a node, and yet without devices: nobody will allocate them any more."""
+    if not pod.view.node_name or pod.ended:
+        return None
+    for claim in claims_of(pod, cluster):
+        if claim.results is None:
+            evidence = f"it is on {pod.view.node_name}, and {claim.key} is not allocated"
+            return HeldUp(Reason.NODE_NAME_SET, evidence, (CURES[Reason.NODE_NAME_SET],))
+        if pod.view.uid not in {reference.uid for reference in claim.reserved}:
+            evidence = f"{claim.key} is not reserved for it, so that the kubelet refuses it"
+            cure = "delete the Pod, and use a scheduler that reserves claims"
+            return HeldUp("ClaimNotReserved", evidence, (cure,))
+    return None
+
+
+def _warnings(pod: PodRecord, cluster: Inventory) -> list[EventRecord]:
+    """The warnings about a Pod, the latest last."""
+    found = [event for event in cluster.events if event.pod == pod.key and event.warning]
+    return sorted(found, key=lambda event: event.last)
+
+
+def _told(event: EventRecord) -> str:
+    return f"{event.last} {event.source}: {event.reason}: {event.message}"
+
+
+def _node_says(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """Devices and a node, and yet it does not start: the kubelet's last warning is all that is known."""
+    if not pod.view.node_name or pod.view.phase != "Pending":
+        return None
+    for event in reversed(_warnings(pod, cluster)):
+        if event.source == "kubelet":
+            cure = f"see the DRA driver's log on {pod.view.node_name}; a new Pod is prepared anew"
+            return HeldUp(event.reason, event.message, (cure,))
+    return None
+
+
+HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
+    _gated,
+    _name_unserved,
+    _left_alone,
+    _template_missing,
+    _claim_missing,
+    _bridge_waits,
+    _class_missing,
+    _does_not_fit,
+    _scheduler_says,
+    _without_allocation,
+    _node_says,
+)

@@ -1,0 +1,326 @@
+"""The verbs that look at a whole cluster: doctor, capacity, explain; here on files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from clusters import (
+    DRIVER,
+    NAME,
+    Object,
+    asking,
+    claim,
+    device,
+    device_class,
+    devices,
+    node,
+    pod,
+    policy,
+    resource_slice,
+    result,
+    server,
+    uses,
+)
+from drabridge.cli import app
+
+CLUSTER: list[Object] = [
+    node("node-1"),
+    resource_slice("slice-1", published=devices(4)),
+    device_class(extendedResourceName=NAME),
+    claim("twice", results=[result()], reserved=["web"]),
+    claim("again", results=[result()], reserved=["web"]),
+    pod("web", spec={"nodeName": "node-1"} | uses("twice")),
+    pod("waiting", asking(9)),
+]
+
+Write = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes objects to a file, as one JSON list or as YAML documents; gives its path."""
+
+    def file(objects: list[Object], name: str = "dump.json") -> str:
+        path = tmp_path / name
+        if name.endswith("json"):
+            path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        else:
+            path.write_text(yaml.safe_dump_all(objects))
+        return str(path)
+
+    return file
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def answer(*arguments: str) -> Any:
+    done = run(*arguments, "-o", "json")
+    return json.loads(done.stdout)
+
+
+# doctor
+
+
+@pytest.mark.parametrize("name", ["dump.json", "dump.yaml"])
+def test_doctor_says_what_it_found_and_what_it_could_not_see(write: Write, name: str) -> None:
+    done = run("doctor", "-f", write(CLUSTER, name))
+    assert done.exit_code == 3
+    assert "ERROR device-allocated-twice: A device that cannot be shared is allocated to two" in done.stdout
+    assert f"  - device {DRIVER}/node-1/gpu-0: allocated to default/again,\n    default/twice\n" in done.stdout
+    assert "could not be made. Not seen:" in done.stdout
+    assert "the files" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines() if "https://" not in line) <= 80
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("objects", "code"),
+    [
+        ([server("v1.37.0"), node("node-1")], 0),
+        ([server("v1.36.0"), node("node-1", kubelet="v1.30.0")], 1),
+        ([server("v1.33.0"), node("node-1", kubelet="v1.33.0")], 3),
+    ],
+    ids=["nothing", "a warning", "an error"],
+)
+def test_doctor_s_exit_code_follows_the_gravest_finding(write: Write, objects: list[Object], code: int) -> None:
+    paths = [write([each], f"{number}.yaml") for number, each in enumerate(objects)]
+    done = run("doctor", *(word for path in paths for word in ("-f", path)))
+    assert done.exit_code == code, done.stdout
+
+
+def test_doctor_takes_a_directory(write: Write, tmp_path: Path) -> None:
+    write(CLUSTER[:3], "a.yaml")
+    write(CLUSTER[3:], "b.json")
+    assert run("doctor", "-f", str(tmp_path)).exit_code == 3
+
+
+def test_doctor_answers_programs(write: Write) -> None:
+    found = answer("doctor", "-f", write(CLUSTER), "--only", "allocations,claim-idle")
+    assert found["gate"] == "On"
+    assert found["checksMade"] == 5
+    assert [(each["check"], each["severity"], each["object"]) for each in found["findings"]] == [
+        ("device-allocated-twice", "error", f"device {DRIVER}/node-1/gpu-0")
+    ]
+    assert set(found["findings"][0]) >= {"evidence", "cure", "documentation", "serves"}
+
+
+def test_doctor_leaves_out_what_is_skipped(write: Write) -> None:
+    found = answer("doctor", "-f", write(CLUSTER), "--skip", "allocations", "--skip", "names , limits")
+    assert {each["check"] for each in found["findings"]}.isdisjoint({"device-allocated-twice", "too-many-devices"})
+
+
+def test_doctor_judges_absent_kinds_only_of_a_complete_cluster(write: Write) -> None:
+    path = write([node("node-1"), pod("web", asking())])
+    arguments = ("doctor", "-f", path, "--only", "name-not-served")
+    assert answer(*arguments)["checksNotMade"][0]["unseen"] == ["DeviceClass"]
+    assert [each["object"] for each in answer(*arguments, "--complete")["findings"]] == [f"resource name {NAME}"]
+
+
+def test_doctor_lists_its_checks() -> None:
+    listed = run("doctor", "--list", "--only", "rights")
+    assert listed.exit_code == 0
+    assert "role-lacks-binding" in listed.stdout
+    assert len(answer("doctor", "--list")) >= 40
+
+
+BROKEN = {
+    "no such file": ("gone.yaml", None, "no such file"),
+    "an empty file": ("empty.yaml", b"", "there is no"),
+    "a binary file": ("binary.json", b"\xff\xfe\x00", "no UTF-8"),
+    "tabs": ("tabs.yaml", b"kind: Pod\n\tmetadata: {}\n", "it is no YAML"),
+    "nothing that matters": ("other.yaml", b"kind: Service\nmetadata: {name: x}\n", "there is no"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("verb", [["doctor"], ["capacity"], ["explain", "pod/x"]], ids=lambda verb: verb[0])
+def test_input_of_which_nothing_can_be_read(
+    verb: list[str], name: str, content: bytes | None, problem: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = run(*verb, "-f", str(tmp_path / name))
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_cannot_be_read_does_not_hide_the_rest(write: Write) -> None:
+    bad = {**pod("bad"), "spec": {"containers": "none"}}
+    odd = {**policy("odd"), "spec": {"resourceName": "x"}}
+    bomb: Any = ["x"]
+    for _ in range(30):
+        bomb = [bomb, bomb]
+    opaque = {"opaque": {"driver": "d", "parameters": {"deep": bomb}}}
+    path = write([*CLUSTER, bad, odd, device_class("bomb", config=[opaque])], "dump.yaml")
+    done = run("doctor", "-f", path, "-o", "json")
+    assert done.exit_code == 3
+    assert [line.partition(":")[0] for line in json.loads(done.stdout)["unreadable"]] == [
+        "Pod default/bad",
+        "ExtendedResourcePolicy odd",
+        "DeviceClass bomb",
+    ]
+    assert "DeviceClass bomb is left out: ValueError: it has more than 100000 values" in done.stderr
+
+
+def test_a_part_that_is_broken_shows_in_the_exit_code(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("kind: [")
+    write([node("node-1")], "fine.yaml")
+    assert run("doctor", "-f", str(tmp_path)).exit_code == 2
+
+
+def test_doctor_knows_its_checks() -> None:
+    done = run("doctor", "--only", "nonsense", "-f", "x")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "drabridge: check: there is no check or theme nonsense; see drabridge doctor --list\n",
+    )
+
+
+def test_no_cluster_is_one_line(tmp_path: Path) -> None:
+    for verb in (["doctor"], ["capacity"], ["explain", "pod/x"]):
+        done = run(*verb, "--kubeconfig", str(tmp_path / "none"))
+        assert done.exit_code == 2
+        assert done.stderr.startswith("drabridge: ")
+        assert len(done.stderr.splitlines()) == 1
+
+
+# capacity
+
+
+def test_capacity_counts_devices(write: Write) -> None:
+    done = run("capacity", "-f", write(CLUSTER))
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "CLASS              TOTAL     USED  BLOCKED  TAINTED     FREE",
+        f"{DRIVER}        4        1        0        0        3",
+    ]
+    by_node = answer("capacity", "-f", write(CLUSTER), "--by", "node")["devices"]
+    assert by_node == [{"name": "node-1", "total": 4, "used": 1, "blocked": 0, "tainted": 0, "free": 3}]
+
+
+def test_capacity_shows_users(write: Write) -> None:
+    done = run("capacity", "--users", "-f", write(CLUSTER))
+    assert f"{DRIVER}/node-1/gpu-0  default/twice  Pod default/web: no container" in done.stdout
+    (one, other) = answer("capacity", "--users", "-f", write(CLUSTER))["users"]
+    assert (one["claim"], one["pod"], other["claim"]) == ("default/twice", "default/web", "default/again")
+
+
+def test_capacity_shows_bars(write: Write) -> None:
+    shared = device("m", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+    held = claim(results=[result("m", shareID="1", consumedCapacity={"memory": "10Gi"})])
+    done = run("capacity", "-f", write([resource_slice("s", published=[shared]), held, device_class()]))
+    assert f"{DRIVER}/node-1/m  memory  █████░░░░░░░░░░░░░░░ 10Gi of 40Gi" in done.stdout
+
+
+def test_capacity_of_nothing(write: Write) -> None:
+    path = write([node("node-1")])
+    assert run("capacity", "-f", path).stdout == "No DeviceClasses.\n"
+    assert run("capacity", "--by", "pool", "-f", path).stdout == "No devices.\n"
+    assert run("capacity", "--users", "-f", path).stdout == "No device is in use.\n"
+
+
+def test_capacity_says_how_many_more_fit(write: Write) -> None:
+    path = write(CLUSTER[:4])
+    done = run("capacity", "-f", path, "--fit", f"{NAME}=1")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "3 more Pods of this shape fit on 1 node.")
+    full = run("capacity", "-f", path, "--fit", f"{NAME}=4")
+    assert full.exit_code == 1
+    assert "3 of 4 devices are left (without 1 InUse)" in full.stdout.replace("\n", " ")
+    assert "would help: ResourceClaim default/twice: release what it holds" in full.stdout
+
+
+def test_capacity_takes_the_shape_from_a_file(write: Write) -> None:
+    cluster = write(CLUSTER[:3])
+    deployment = {
+        "kind": "Deployment",
+        "metadata": {"name": "d"},
+        "spec": {"template": {"spec": pod("p", asking(2))["spec"]}},
+    }
+    for name, objects in {"pod.yaml": [pod("p", asking(2))], "deployment.yaml": [deployment]}.items():
+        found = answer("capacity", "-f", cluster, "--fit", write(objects, name))
+        assert (found["fits"], found["nodes"]) == (2, {"node-1": 2})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--fit", "example.com/gpu=two"], "is not NAME=COUNT"),
+        (["--fit", "example.com/other=1"], "it brings no claim"),
+        (["--fit", "gone.yaml"], "no such file"),
+    ],
+)
+def test_capacity_refuses_shapes_that_are_none(write: Write, arguments: list[str], problem: str) -> None:
+    done = run("capacity", "-f", write(CLUSTER), *arguments)
+    assert done.exit_code == 2
+    assert problem in done.stderr
+
+
+def test_options_that_contradict_each_other(write: Write) -> None:
+    assert run("capacity", "-f", write(CLUSTER), "--watch").exit_code == 2
+    assert run("capacity", "--users", "--fit", "a.b/c=1").exit_code == 2
+
+
+# explain
+
+
+def test_explain_is_one_page(write: Write) -> None:
+    done = run("explain", "pod/waiting", "-f", write(CLUSTER))
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["Pod default/waiting", "It is held up: NoDevices."]
+    assert "  NoDevices: its claims fit on none of 1 node" in lines
+    assert f"  container main: 9 {NAME}" in lines
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [("po/web", 0), ("claim/twice", 0), (NAME, 0), (f"deviceclass/{DRIVER}", 0), ("example.com/unknown", 1)],
+)
+def test_explain_takes_several_kinds(write: Write, target: str, code: int) -> None:
+    assert run("explain", target, "-f", write(CLUSTER)).exit_code == code
+
+
+def test_explain_answers_programs(write: Write) -> None:
+    found = answer("explain", "pod/waiting", "-f", write(CLUSTER))
+    assert found["heldUp"]["reason"] == "NoDevices"
+    assert found["sections"]["Asks for"] == [f"container main: 9 {NAME}"]
+    page = answer("explain", "claim/twice", "-f", write(CLUSTER))
+    assert [each["check"] for each in page["findings"]] == ["device-allocated-twice"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nonsense"], "is nothing that can be explained"),
+        (["pod/gone"], "it does not exist; name one that is there"),
+        (["pod/web", "-n", "elsewhere"], "such as default/web"),
+        (["deviceclass/gone"], f"such as {DRIVER}"),
+    ],
+)
+def test_explain_says_what_there_is(write: Write, arguments: list[str], problem: str) -> None:
+    done = run("explain", *arguments, "-f", write(CLUSTER))
+    assert done.exit_code == 2
+    assert problem in done.stderr
+
+
+def test_explain_finds_the_only_one_of_a_name(write: Write) -> None:
+    path = write([*CLUSTER, pod("lonely", namespace="far"), pod("web", namespace="far")])
+    assert run("explain", "pod/lonely", "-f", path).stdout.startswith("Pod far/lonely\n")
+    assert run("explain", "pod/web", "-f", path).stdout.startswith("Pod default/web\n")
