@@ -7,6 +7,9 @@ container says which devices it sees; that needs root on Linux, and runc. With K
 cluster, where drabridge and DRA drivers must be installed; what the demo makes there carries its label and goes at the
 end, and what is there without that label is not touched.
 
+With BIND=1 (`make demo-bind`) the same workloads are served by delivery Bind, on Kubernetes 1.37: unchanged, and bound
+through a stock kube-scheduler that calls drabridge as its extender.
+
 KEEP=1 leaves everything for a look, YES=1 asks no questions.
 
 Exit code 0 means that the API server, asked afresh, shows what it should; see `checked`.
@@ -17,11 +20,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +46,9 @@ from upstream.build import BuildFailed, binary  # noqa: E402
 from upstream.cluster import Cluster  # noqa: E402
 from upstream.controlplane import ComponentDied, ControlPlane  # noqa: E402
 from upstream.installation import CONFIGURATION, Installation  # noqa: E402
+from upstream.processes import free_port  # noqa: E402
 from upstream.realnode import Hardware, RealNode, missing  # noqa: E402
+from upstream.scheduler import BindScheduler  # noqa: E402
 
 EXAMPLES = REPOSITORY / "examples"
 NAMESPACE = "drabridge-demo"
@@ -69,6 +75,9 @@ COLLECTIONS = {
     "ResourceClaim": f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims",
 }
 CLUSTER_SCOPED = ("ExtendedResourcePolicy", "DeviceClass")
+NAMES = {"gpu.example.com": "example.com/gpu", "nic.example.com": "example.com/nic"}
+"""DeviceClass of the examples -> the name it serves."""
+
 DRIVERS = {"gpu.example.com", "nic.example.com"}
 HARDWARE = {"gpu.example.com": 16, "nic.example.com": 4}
 """What a real node has; those that are played have 8 and 2, and there are three of them."""
@@ -108,7 +117,11 @@ class Picture:
         return self.claims.get(_claim_name(pod))
 
     def reason_of(self, pod: Object) -> str:
-        """What drabridge says about a Pod that it left alone."""
+        """What drabridge says about a Pod that it left alone, or that its kube-scheduler found no node for."""
+        for condition in pod["status"].get("conditions", ()):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False" and said("BIND"):
+                found = re.search(r"[0-9]+ ([A-Z][A-Za-z]+): ", condition.get("message", ""))
+                return found[1] if found else ""
         for event in self.events:
             about = event.get("regarding", {})
             ours = event.get("reportingController") == "drabridge.io/operator"
@@ -122,6 +135,7 @@ class Picture:
             return ""
         if not _claim_name(pod):
             reason = self.reason_of(pod)
+            reason = "" if reason == "NotEnoughDevices" else reason
             return f"its author: {reason}" if reason else "a node"
         claim = self.claim_of(pod)
         if claim is None:
@@ -138,6 +152,8 @@ def _name(obj: Object) -> str:
 
 
 def _claim_name(pod: Object) -> str:
+    if special := pod["status"].get("extendedResourceClaimStatus"):
+        return str(special["resourceClaimName"])
     names = [claim.get("resourceClaimName", "") for claim in pod["spec"].get("resourceClaims", ())]
     return next((name for name in names if name.startswith("drabridge-")), "")
 
@@ -186,8 +202,24 @@ def manifests() -> Iterator[tuple[Path, Object]]:
     first = ("deviceclasses.yaml", "policy.yaml")
     for path in sorted(EXAMPLES.glob("*.yaml"), key=lambda path: (path.name not in first, path.name)):
         for body in yaml.safe_load_all(path.read_text()):
+            if said("BIND"):
+                yield from ((path, more) for more in served_by_bind(body))
             body["metadata"].setdefault("labels", {})[LABEL] = NAMESPACE
             yield path, body
+
+
+def served_by_bind(body: Object) -> Iterator[Object]:
+    """Change what serves the names so that Bind does; give what that takes besides. Workloads stay as they are."""
+    if body["kind"] == "ExtendedResourcePolicy":
+        body["spec"]["delivery"] = "Bind"
+    if body["kind"] == "DeviceClass":
+        resource = NAMES[_name(body)]
+        body["spec"]["extendedResourceName"] = resource
+        if resource != "example.com/gpu":  # which has a policy in the examples
+            spec = {"resourceName": resource, "delivery": "Bind", "devices": [{"deviceClassName": _name(body)}]}
+            kind = {"apiVersion": "drabridge.io/v1alpha1", "kind": "ExtendedResourcePolicy"}
+            metadata = {"name": resource.replace("/", "-"), "labels": {LABEL: NAMESPACE}}
+            yield {**kind, "metadata": metadata, "spec": spec}
 
 
 async def is_ours(cluster: Cluster, path: str) -> bool | None:
@@ -348,18 +380,27 @@ def said(variable: str) -> bool:
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[tuple[Cluster, RealNode | None]]:
-    real = said("REAL")
+    real = said("REAL") and not said("BIND")  # a real node's kubelet is of 1.35 here
     if real and (lacks := missing()):
         raise AssertionError(f"a real node cannot run here, it lacks: {', '.join(lacks)}. Without REAL=1 it is played")
     program = binary()
     started = time.monotonic()
+    version, overlay = (None, "bind") if said("BIND") else (KUBERNETES, "default")
+    port = free_port()
+    extender = [f"--extender-address=127.0.0.1:{port}"] if said("BIND") else []
     async with (
-        ControlPlane(program, KUBERNETES, real_nodes=real) as plane,  # its directory goes, unless this fails
+        ControlPlane(program, version, real_nodes=real) as plane,  # its directory goes, unless this fails
         real_node(plane) if real else played_nodes(plane) as node,
+        AsyncExitStack() as stack,
     ):
-        console.print(f"Kubernetes {KUBERNETES} with {_described(node)}: {time.monotonic() - started:.1f} s")
+        took = time.monotonic() - started
+        console.print(f"Kubernetes {version or '1.37'} with {_described(node)}: {took:.1f} s")
         started = time.monotonic()
-        async with Installation(plane, options=("--pending-every=1",)):
+        async with Installation(plane, options=("--pending-every=1", *extender), overlay=overlay):
+            if said("BIND"):
+                scheduler = BindScheduler(plane, port)
+                stack.callback(scheduler.stop)
+                await scheduler.start()
             console.print(f"drabridge installed and running: {time.monotonic() - started:.1f} s")
             yield plane, node
             if said("KEEP"):
@@ -375,7 +416,8 @@ def _described(node: RealNode | None) -> str:
 @asynccontextmanager
 async def played_nodes(plane: ControlPlane) -> AsyncIterator[None]:
     for number in range(3):
-        node = await plane.add_node(f"node-{number}", devices=8)
+        version = "v1.37.0" if said("BIND") else "v1.35.0"
+        node = await plane.add_node(f"node-{number}", devices=8, kubelet_version=version)
         await plane.add_devices(node, driver="nic.example.com", devices=2)
     kubelets = asyncio.create_task(plane.play_kubelets(finish_after=JOB_SECONDS))
     try:
