@@ -13,24 +13,27 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-header -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation \
-	bench-doctor lint verify generate e2e format lock clean
+.PHONY: help setup demo demo-bind test soak fuzz fuzz-cel fuzz-allocator bench bench-rewrite bench-cel bench-allocation \
+	bench-bind bench-doctor bench-node lint verify generate e2e e2e-node format lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
 setup: $(INSTALLED) ## Install drabridge and what it needs into .venv (.venv/bin/drabridge)
 
-demo: $(INSTALLED) ## Show it at work on a real control plane (KEEP=1: leave it; KUBECONFIG=... [YES=1]: on a cluster)
-	@KEEP=$(KEEP) YES=$(YES) $(BIN)/python hack/demo.py
+demo: $(INSTALLED) ## Show it on a real control plane (REAL=1: and node; KEEP=1: leave it; KUBECONFIG=... [YES=1]: a cluster)
+	@KEEP=$(KEEP) YES=$(YES) REAL=$(REAL) $(BIN)/python hack/demo.py
+
+demo-bind: $(INSTALLED) ## The same with delivery Bind: Pods unchanged, devices chosen by drabridge, on Kubernetes 1.37
+	@BIND=1 KEEP=$(KEEP) KUBECONFIG= $(BIN)/python hack/demo.py
 
 ##@ Develop
 test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage floors
 	@$(BIN)/coverage erase
-	$(BIN)/pytest -m "not slow" --cov --cov-report=term --cov-fail-under=85
+	$(BIN)/pytest -m "not slow and not node" --cov --cov-report=term --cov-fail-under=85
 	@core=$$($(BIN)/coverage report --include='operator/drabridge/core/*' --fail-under=95) || { \
 		echo "$$core"; echo "The core's coverage is below 95 %: see above."; exit 1; }
 
@@ -45,7 +48,10 @@ fuzz-cel: $(INSTALLED) ## Compare 100,000 random selectors with upstream's CEL (
 fuzz-allocator: $(INSTALLED) ## Compare 100,000 random allocations with upstream's (about 30 minutes)
 	@$(BIN)/python tests/allocation_fuzz.py --count $(or $(CASES),100000) $(if $(SEED),--seed $(SEED))
 
-bench: bench-rewrite bench-cel bench-allocation bench-doctor ## Measure everything below; JSON on stdout (takes minutes)
+bench-node: $(INSTALLED) ## Measure how long a Pod waits for its devices on a real node; JSON on stdout (minutes, root)
+	@$(BIN)/python tests/bench/node.py
+
+bench: bench-rewrite bench-cel bench-allocation bench-bind bench-doctor ## Measure everything below; JSON on stdout (takes minutes)
 
 bench-rewrite: $(INSTALLED) ## Measure throughput, the webhook's latency and memory
 	@$(BIN)/python tests/bench/rewrite.py
@@ -56,12 +62,18 @@ bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstr
 bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
 	@$(BIN)/python tests/bench/allocation.py
 
+bench-bind: $(INSTALLED) ## Measure Bind beside native kube-scheduler (PARTS="compare large upstream takeover filter")
+	@$(BIN)/python tests/bench/bind.py $(PARTS)
+
 bench-doctor: $(INSTALLED) ## Measure doctor on 5,000 nodes and 20,000 Pods in files
 	@$(BIN)/python tests/bench/doctor.py
 
 e2e: $(INSTALLED) ## Run the end-to-end tests against the cluster in KUBECONFIG
 	@test -n "$$KUBECONFIG" || { echo "KUBECONFIG must name the cluster to test on: KUBECONFIG=... make e2e"; exit 1; }
 	DRABRIDGE_E2E_KUBECONFIG="$$KUBECONFIG" $(BIN)/pytest tests/e2e
+
+e2e-node: $(INSTALLED) ## Run all tests on a real node: kubelet, containerd, DRA drivers (root on Linux, and runc)
+	DRABRIDGE_REAL_NODE=must $(BIN)/pytest tests/e2e/node
 
 lint: $(INSTALLED) ## Check style, types and the arrows between the rooms
 	$(BIN)/ruff check

@@ -2,8 +2,13 @@
 
 Without KUBECONFIG a control plane of our own is started (Kubernetes 1.35, where the native feature is off), drabridge
 is installed from its manifests and runs as its ServiceAccount. There are no kubelets; what they would report is
-reported for them. With KUBECONFIG the examples run on that cluster, where drabridge and DRA drivers must be installed;
-what the demo makes there carries its label and goes at the end, and what is there without that label is not touched.
+reported for them. With REAL=1 there is a real node instead, with kubelet, containerd and DRA drivers, and every
+container says which devices it sees; that needs root on Linux, and runc. With KUBECONFIG the examples run on that
+cluster, where drabridge and DRA drivers must be installed; what the demo makes there carries its label and goes at the
+end, and what is there without that label is not touched.
+
+With BIND=1 (`make demo-bind`) the same workloads are served by delivery Bind, on Kubernetes 1.37: unchanged, and bound
+through a stock kube-scheduler that calls drabridge as its extender.
 
 KEEP=1 leaves everything for a look, YES=1 asks no questions.
 
@@ -15,11 +20,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +46,9 @@ from upstream.build import BuildFailed, binary  # noqa: E402
 from upstream.cluster import Cluster  # noqa: E402
 from upstream.controlplane import ComponentDied, ControlPlane  # noqa: E402
 from upstream.installation import CONFIGURATION, Installation  # noqa: E402
+from upstream.processes import free_port  # noqa: E402
+from upstream.realnode import Hardware, RealNode, missing  # noqa: E402
+from upstream.scheduler import BindScheduler  # noqa: E402
 
 EXAMPLES = REPOSITORY / "examples"
 NAMESPACE = "drabridge-demo"
@@ -66,7 +75,13 @@ COLLECTIONS = {
     "ResourceClaim": f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims",
 }
 CLUSTER_SCOPED = ("ExtendedResourcePolicy", "DeviceClass")
+NAMES = {"gpu.example.com": "example.com/gpu", "nic.example.com": "example.com/nic"}
+"""DeviceClass of the examples -> the name it serves."""
+
 DRIVERS = {"gpu.example.com", "nic.example.com"}
+HARDWARE = {"gpu.example.com": 16, "nic.example.com": 4}
+"""What a real node has; those that are played have 8 and 2, and there are three of them."""
+
 console = Console(highlight=False)
 
 
@@ -102,7 +117,11 @@ class Picture:
         return self.claims.get(_claim_name(pod))
 
     def reason_of(self, pod: Object) -> str:
-        """What drabridge says about a Pod that it left alone."""
+        """What drabridge says about a Pod that it left alone, or that its kube-scheduler found no node for."""
+        for condition in pod["status"].get("conditions", ()):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False" and said("BIND"):
+                found = re.search(r"[0-9]+ ([A-Z][A-Za-z]+): ", condition.get("message", ""))
+                return found[1] if found else ""
         for event in self.events:
             about = event.get("regarding", {})
             ours = event.get("reportingController") == "drabridge.io/operator"
@@ -116,6 +135,7 @@ class Picture:
             return ""
         if not _claim_name(pod):
             reason = self.reason_of(pod)
+            reason = "" if reason == "NotEnoughDevices" else reason
             return f"its author: {reason}" if reason else "a node"
         claim = self.claim_of(pod)
         if claim is None:
@@ -132,6 +152,8 @@ def _name(obj: Object) -> str:
 
 
 def _claim_name(pod: Object) -> str:
+    if special := pod["status"].get("extendedResourceClaimStatus"):
+        return str(special["resourceClaimName"])
     names = [claim.get("resourceClaimName", "") for claim in pod["spec"].get("resourceClaims", ())]
     return next((name for name in names if name.startswith("drabridge-")), "")
 
@@ -180,8 +202,24 @@ def manifests() -> Iterator[tuple[Path, Object]]:
     first = ("deviceclasses.yaml", "policy.yaml")
     for path in sorted(EXAMPLES.glob("*.yaml"), key=lambda path: (path.name not in first, path.name)):
         for body in yaml.safe_load_all(path.read_text()):
+            if said("BIND"):
+                yield from ((path, more) for more in served_by_bind(body))
             body["metadata"].setdefault("labels", {})[LABEL] = NAMESPACE
             yield path, body
+
+
+def served_by_bind(body: Object) -> Iterator[Object]:
+    """Change what serves the names so that Bind does; give what that takes besides. Workloads stay as they are."""
+    if body["kind"] == "ExtendedResourcePolicy":
+        body["spec"]["delivery"] = "Bind"
+    if body["kind"] == "DeviceClass":
+        resource = NAMES[_name(body)]
+        body["spec"]["extendedResourceName"] = resource
+        if resource != "example.com/gpu":  # which has a policy in the examples
+            spec = {"resourceName": resource, "delivery": "Bind", "devices": [{"deviceClassName": _name(body)}]}
+            kind = {"apiVersion": "drabridge.io/v1alpha1", "kind": "ExtendedResourcePolicy"}
+            metadata = {"name": resource.replace("/", "-"), "labels": {LABEL: NAMESPACE}}
+            yield {**kind, "metadata": metadata, "spec": spec}
 
 
 async def is_ours(cluster: Cluster, path: str) -> bool | None:
@@ -233,8 +271,8 @@ def settled(picture: Picture) -> bool:
     return all(done) and all(picture.reason_of(pod) for pod in picture.of(TOO_BIG))
 
 
-async def watch_until(cluster: Cluster, what: str, condition: Any) -> Picture:
-    """Show the Pods until `condition` holds for what is seen."""
+async def watch_until(cluster: Cluster, what: str, condition: Any, claims: dict[str, Object] | None = None) -> Picture:
+    """Show the Pods until `condition` holds for what is seen. `claims` takes all claims that were seen allocated."""
     picture = await Picture.take(cluster)
     deadline = time.monotonic() + DEADLINE
     shown: dict[str, str] = {}
@@ -249,6 +287,8 @@ async def watch_until(cluster: Cluster, what: str, condition: Any) -> Picture:
                 _tell(picture, shown)
             await asyncio.sleep(0.1)
             picture = await Picture.take(cluster)
+            if claims is not None:
+                claims.update((name, claim) for name, claim in picture.claims.items() if _results(claim))
     return picture
 
 
@@ -294,29 +334,103 @@ def _faults_of(pod: Object, claim: Object | None, count: int) -> Iterator[str]:
         yield f"Pod {name}'s annotation and the allocation of claim {_name(claim)} differ"
 
 
+def _containers(pod: Object) -> list[str]:
+    return [each["name"] for each in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])]
+
+
+async def views(node: RealNode, picture: Picture) -> dict[tuple[str, str], list[str]]:
+    """(Pod, container) -> the devices that it found in its environment."""
+    return {
+        (_name(pod), name): sorted((await node.wait_seen(pod, name)).devices)
+        for pod in picture.pods
+        if _name(pod) != TOO_BIG
+        for name in _containers(pod)
+    }
+
+
+def view_table(seen: dict[tuple[str, str], list[str]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for header in ("Pod", "container", "sees, in its own environment"):
+        table.add_column(header, overflow="fold")
+    for (pod, name), devices in seen.items():
+        table.add_row(pod, name, " ".join(devices) or "-")
+    return table
+
+
+def unseen(picture: Picture, seen: dict[tuple[str, str], list[str]]) -> Iterator[str]:
+    """Every container that does not see what the API server says it has been given."""
+    for pod in picture.pods:
+        claims = {each["name"]: each["resourceClaimName"] for each in pod["spec"].get("resourceClaims", ())}
+        specs = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+        for spec in specs if _name(pod) != TOO_BIG else ():
+            given = {
+                "/".join((result["driver"], result["pool"], result["device"]))
+                for use in spec["resources"].get("claims", ())
+                for result in _results(picture.claims[claims[use["name"]]])
+                if use.get("request") in (None, result["request"])
+            }
+            found = seen[_name(pod), spec["name"]]
+            if found != sorted(given):
+                yield f"container {spec['name']} of Pod {_name(pod)} sees {found}, and was given {sorted(given)}"
+
+
 def said(variable: str) -> bool:
     return os.environ.get(variable, "") not in ("", "0")
 
 
 @asynccontextmanager
-async def own_cluster() -> AsyncIterator[Cluster]:
+async def own_cluster() -> AsyncIterator[tuple[Cluster, RealNode | None]]:
+    real = said("REAL") and not said("BIND")  # a real node's kubelet is of 1.35 here
+    if real and (lacks := missing()):
+        raise AssertionError(f"a real node cannot run here, it lacks: {', '.join(lacks)}. Without REAL=1 it is played")
     program = binary()
     started = time.monotonic()
-    async with ControlPlane(program, KUBERNETES) as plane:  # its directory goes, unless this fails
-        for number in range(3):
-            node = await plane.add_node(f"node-{number}", devices=8)
-            await plane.add_devices(node, driver="nic.example.com", devices=2)
-        console.print(f"Kubernetes {KUBERNETES} with 3 nodes with 8 devices each: {time.monotonic() - started:.1f} s")
+    version, overlay = (None, "bind") if said("BIND") else (KUBERNETES, "default")
+    port = free_port()
+    extender = [f"--extender-address=127.0.0.1:{port}"] if said("BIND") else []
+    async with (
+        ControlPlane(program, version, real_nodes=real) as plane,  # its directory goes, unless this fails
+        real_node(plane) if real else played_nodes(plane) as node,
+        AsyncExitStack() as stack,
+    ):
+        took = time.monotonic() - started
+        console.print(f"Kubernetes {version or '1.37'} with {_described(node)}: {took:.1f} s")
         started = time.monotonic()
-        async with Installation(plane, options=("--pending-every=1",)):
+        async with Installation(plane, options=("--pending-every=1", *extender), overlay=overlay):
+            if said("BIND"):
+                scheduler = BindScheduler(plane, port)
+                stack.callback(scheduler.stop)
+                await scheduler.start()
             console.print(f"drabridge installed and running: {time.monotonic() - started:.1f} s")
-            kubelets = asyncio.create_task(plane.play_kubelets(finish_after=JOB_SECONDS))
-            try:
-                yield plane
-                if said("KEEP"):
-                    await _keep(plane)
-            finally:
-                kubelets.cancel()
+            yield plane, node
+            if said("KEEP"):
+                await _keep(plane)
+
+
+def _described(node: RealNode | None) -> str:
+    if node is None:
+        return "3 nodes with 8 devices each"
+    return f"a real node with {sum(HARDWARE.values())} devices (kubelet, containerd, runc, {len(HARDWARE)} DRA drivers)"
+
+
+@asynccontextmanager
+async def played_nodes(plane: ControlPlane) -> AsyncIterator[None]:
+    for number in range(3):
+        version = "v1.37.0" if said("BIND") else "v1.35.0"
+        node = await plane.add_node(f"node-{number}", devices=8, kubelet_version=version)
+        await plane.add_devices(node, driver="nic.example.com", devices=2)
+    kubelets = asyncio.create_task(plane.play_kubelets(finish_after=JOB_SECONDS))
+    try:
+        yield
+    finally:
+        kubelets.cancel()
+
+
+@asynccontextmanager
+async def real_node(plane: ControlPlane) -> AsyncIterator[RealNode]:
+    hardware = {driver: Hardware.of(driver, count) for driver, count in HARDWARE.items()}
+    async with RealNode(plane, "node-0", version=KUBERNETES, hardware=hardware) as node:
+        yield node
 
 
 async def _keep(plane: ControlPlane) -> None:
@@ -334,7 +448,7 @@ async def _keep(plane: ControlPlane) -> None:
 
 
 @asynccontextmanager
-async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
+async def existing_cluster(kubeconfig: str) -> AsyncIterator[tuple[Cluster, None]]:
     """The cluster that $KUBECONFIG names; it must have what the demo cannot bring along."""
     cluster = Cluster(kubeconfig=Path(kubeconfig), kubectl=("kubectl",), directory=REPOSITORY / "build")
     try:
@@ -350,7 +464,7 @@ async def existing_cluster(kubeconfig: str) -> AsyncIterator[Cluster]:
             console.print("Nothing was changed")
             raise Told
         try:
-            yield cluster
+            yield cluster, None
         finally:
             if said("KEEP"):
                 remove = f"kubectl delete namespaces,erp,deviceclasses -l {LABEL}={NAMESPACE}"
@@ -403,7 +517,7 @@ async def confirmed() -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def show(cluster: Cluster) -> None:
+async def show(cluster: Cluster, node: RealNode | None) -> None:
     """Apply the examples, watch them get their devices, let the Job finish. Raises AssertionError if it goes wrong."""
     began = time.monotonic()
     await remove_namespace(cluster)
@@ -412,15 +526,20 @@ async def show(cluster: Cluster) -> None:
         made = await apply(cluster, body)
         console.print(f"{'applied' if made else 'left as it is'}: {body['kind']} {_name(body)} (examples/{path.name})")
     started = time.monotonic()
-    before = await watch_until(cluster, "every Pod has its devices, or its reason", settled)
+    claims: dict[str, Object] = {}
+    before = await watch_until(cluster, "every Pod has its devices, or its reason", settled, claims)
+    before.claims = claims  # the Job may have finished before the last Pod ran
     console.print(f"\nAll Pods are served after {time.monotonic() - started:.1f} s\n")
     console.print(result_table(before))
+    seen = await views(node, before) if node else {}
+    if node:
+        console.print(view_table(seen))
     training = before.of("training")
     names = {_claim_name(pod) for pod in training}
     after = await watch_until(cluster, "the Job's claims are gone", lambda picture: not names & picture.claims.keys())
     freed = sum(len(_results(claim)) for name, claim in before.claims.items() if name in names)
     console.print(f"\nThe Job has finished: {freed} devices are free again, its claims are gone")
-    if faults := checked(before, after, training):
+    if faults := [*checked(before, after, training), *(unseen(before, seen) if node else ())]:
         raise AssertionError("\n  ".join(("what the API server shows is wrong:", *faults)))
     console.print(f"[green]All as it should be[/green] after {time.monotonic() - began:.1f} s")
 
@@ -432,9 +551,9 @@ def tell(error: Exception) -> None:
 async def main() -> int:
     kubeconfig = os.environ.get("KUBECONFIG", "")
     try:
-        async with existing_cluster(kubeconfig) if kubeconfig else own_cluster() as cluster:
+        async with existing_cluster(kubeconfig) if kubeconfig else own_cluster() as (cluster, node):
             try:
-                await show(cluster)
+                await show(cluster, node)
             except FAILURES as error:  # said before it is tidied up, which may fail as well
                 tell(error)
                 raise Told from error

@@ -103,6 +103,7 @@ def rbac() -> str:
         "manifests/base/rbac.yaml",
         "manifests/components/self-managed-certificates/rbac.yaml",
         "manifests/components/recreate-missed-pods/rbac.yaml",
+        "manifests/components/bind/rbac.yaml",
     ):
         rows += list(_rules((REPOSITORY / path).read_text()))
     text = "What the operator's ServiceAccount may do, and why. Roles apply to its own namespace."

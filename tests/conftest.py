@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ SITE_OPTIONS = ("--pending-every=1", "--probe-every=1", "--native-after=4", "--l
 
 NewNamespace = Callable[[ControlPlane], Awaitable[str]]
 NewNode = Callable[..., Awaitable[str]]  # (plane, **what Cluster.add_node takes)
+InFullView = Callable[[Callable[[], Sequence[Path]]], Sequence[Path]]
 NewObject = Callable[[ControlPlane, str, Object], Awaitable[Object]]
 
 KEPT_LOGS = pytest.StashKey[Path]()
@@ -115,16 +116,26 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 
 
 @pytest.fixture(scope="session")
-def controlplane_binary(request: pytest.FixtureRequest) -> Path:
-    """The control-plane program; the first one to ask builds it, in full view."""
+def in_full_view(request: pytest.FixtureRequest) -> InFullView:
+    """Builds programs so that what is said meanwhile is seen; ends the session where that fails."""
     capture: CaptureManager | None = request.config.pluginmanager.getplugin("capturemanager")
-    try:
-        if capture is None:
-            return binary()
-        with capture.global_and_fixture_disabled():
-            return binary()
-    except BuildFailed as failure:
-        pytest.exit(str(failure), returncode=1)
+
+    def build(programs: Callable[[], Sequence[Path]]) -> Sequence[Path]:
+        try:
+            if capture is None:
+                return programs()
+            with capture.global_and_fixture_disabled():
+                return programs()
+        except BuildFailed as failure:
+            pytest.exit(str(failure), returncode=1)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def controlplane_binary(in_full_view: InFullView) -> Path:
+    """The control-plane program; the first one to ask builds it."""
+    return in_full_view(lambda: [binary()])[0]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from bind_site import BindSite, bind_site
 from cluster_site import Served, Site
 from conftest import Planes
 from upstream.cluster import Cluster
@@ -68,3 +69,10 @@ def ours(site: Site) -> Site:
     if site.installation is None:
         pytest.skip("needs a control plane of its own; this is somebody's cluster")
     return site
+
+
+@pytest_asyncio.fixture(scope="session", name="bind_site")
+async def site_with_bind(controlplane_binary: Path, controlplane_directory: Path) -> AsyncIterator[BindSite]:
+    """Kubernetes 1.37 with drabridge, its extender, and the kube-scheduler that calls it."""
+    async with bind_site(controlplane_binary, controlplane_directory / "bind") as site:
+        yield site

@@ -26,7 +26,7 @@ WORKLOADS = ("inference-", "own-claim", "too-big", "training-", "two-resources")
 
 async def demo(directory: Path, *, stdin: int = asyncio.subprocess.DEVNULL, **environment: str) -> tuple[int, str]:
     """Run the demo with its temporary files in `directory`; give its exit code and what it said."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "KEEP", "YES")}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "KEEP", "REAL", "YES")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         DEMO,

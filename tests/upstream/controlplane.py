@@ -49,6 +49,7 @@ class ControlPlane(Cluster):
     qps: --kube-api-qps and --kube-api-burst of scheduler and controller-manager; None is their default.
     audit: record every request's metadata, for `audit_entries`.
     feature_gates, extra_args: for all three Kubernetes components; for one, appended to its command.
+    real_nodes: nodes renew their heartbeat, so that their conditions are watched, and taint them.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ControlPlane(Cluster):
         audit: bool = False,
         feature_gates: Mapping[str, bool] | None = None,
         extra_args: Mapping[Component, Sequence[str]] | None = None,
+        real_nodes: bool = False,
     ) -> None:
         directory = directory or Path(tempfile.mkdtemp(prefix="drabridge-"))
         super().__init__(kubeconfig=directory / "admin.kubeconfig", kubectl=(binary, "kubectl"), directory=directory)
@@ -71,6 +73,7 @@ class ControlPlane(Cluster):
         self._audit = directory / "audit.log" if audit else None
         self._feature_gates = dict(feature_gates or {})
         self._extra_args = dict(extra_args or {})
+        self._real_nodes = real_nodes
         self._ports: dict[Component, int] = {}
         self._processes: dict[Component, Process] = {}
         self._make_credentials()
@@ -147,6 +150,19 @@ class ControlPlane(Cluster):
         for component in KUBERNETES:
             self.kill(component)
         await self._launch_in_order(KUBERNETES)
+
+    def kubeconfig_of(self, user: str, *groups: str) -> Path:
+        """Give the path of a kubeconfig with a client certificate of that user. To be made anew after `start`."""
+        return write_kubeconfig(
+            self.directory / f"{user.replace(':', '-')}.kubeconfig",
+            server=self._url("kube-apiserver"),
+            authority=self._authority.pair.certificate,
+            user=user_of(self._authority.issue(user, organizations=groups)),
+        )
+
+    def port(self, component: Component) -> int:
+        """Give the port that a component listens on at 127.0.0.1, the same until the next `start`."""
+        return self._ports[component]
 
     def audit_entries(self, user: str) -> list[Object]:
         """Give the audit events (audit.k8s.io/v1, level Metadata) of one user's finished requests, oldest first."""
@@ -239,8 +255,8 @@ class ControlPlane(Cluster):
             "--kube-api-burst=300",
             *self._client_of_apiserver("kube-controller-manager"),
             "--use-service-account-credentials=true",
-            # The nodes are objects only: nobody renews their heartbeat, nobody routes to their Pods.
-            "--controllers=*,-node-lifecycle-controller,-node-ipam-controller",
+            # Nobody routes to Pods; and where nodes are objects only, nobody renews their heartbeat.
+            f"--controllers=*,-node-ipam-controller{'' if self._real_nodes else ',-node-lifecycle-controller'}",
             f"--root-ca-file={self._ca_certificate}",
             f"--service-account-private-key-file={self._token_key}",
             f"--cluster-signing-cert-file={self._ca_certificate}",
@@ -252,12 +268,7 @@ class ControlPlane(Cluster):
 
     def _client_of_apiserver(self, component: Component) -> list[str]:
         certificate, key = self._serving
-        kubeconfig = write_kubeconfig(
-            self.directory / f"{component}.kubeconfig",
-            server=self._url("kube-apiserver"),
-            authority=self._authority.pair.certificate,
-            user=user_of(self._authority.issue(f"system:{component}")),
-        )
+        kubeconfig = self.kubeconfig_of(f"system:{component}")
         return [
             f"--kubeconfig={kubeconfig}",
             f"--authentication-kubeconfig={kubeconfig}",

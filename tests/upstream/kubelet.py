@@ -53,13 +53,25 @@ def node_status(*, allocatable: Mapping[str, str], kubelet_version: str) -> Obje
     }
 
 
-def resource_slice(owner: Object, *, driver: str, pool: str, devices: int) -> Object:
-    """Give the ResourceSlice of a node's driver, with devices that have a model, an index and memory.
+def devices_of(driver: str, count: int) -> list[Object]:
+    """Give `count` devices as a ResourceSlice lists them, with a model, an index and memory.
 
     They are called after the driver: `gpu-0`, … of gpu.example.com.
     """
-    name = owner["metadata"]["name"]
     kind = driver.partition(".")[0]
+    return [
+        {
+            "name": f"{kind}-{index}",
+            "attributes": {"model": {"string": "example-80g"}, "index": {"int": index}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for index in range(count)
+    ]
+
+
+def resource_slice(owner: Object, *, driver: str, pool: str, devices: int) -> Object:
+    """Give the ResourceSlice of a node's driver."""
+    name = owner["metadata"]["name"]
     reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner["metadata"]["uid"], "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -69,14 +81,7 @@ def resource_slice(owner: Object, *, driver: str, pool: str, devices: int) -> Ob
             "driver": driver,
             "nodeName": name,
             "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {
-                    "name": f"{kind}-{index}",
-                    "attributes": {"model": {"string": "example-80g"}, "index": {"int": index}},
-                    "capacity": {"memory": {"value": "80Gi"}},
-                }
-                for index in range(devices)
-            ],
+            "devices": devices_of(driver, devices),
         },
     }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # The kernel kills the process when its parent dies, even by SIGKILL (PR_SET_PDEATHSIG is 1, and it outlives execve).
 # Done by an interpreter of its own: subprocess's preexec_fn is unsafe, and warned about, once there are threads.
@@ -47,17 +47,40 @@ def free_port() -> int:
         return port
 
 
-class Process:
-    """A child with its log, in a session of its own (so that Ctrl-C reaches only us), which ends when we end."""
+def children_of(parent: int) -> Iterator[int]:
+    """Give the ids of a process' children, zombies among them."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in brackets, may have blanks and brackets of its own; behind it come the state and the parent.
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(fields[1]) == parent:
+            yield int(status.parent.name)
 
-    def __init__(self, name: str, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) -> None:
+
+class Process:
+    """A child with its log, in a session of its own (so that Ctrl-C reaches only us), which ends when we end.
+
+    One that `survives` goes on, and has to see to its end itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str],
+        survives: bool = False,
+    ) -> None:
         self.name = name
         self.log = log
-        shim = [sys.executable, "-I", "-S", "-c", _UNTIL_PARENT_DIES]
+        shim = [] if survives else [sys.executable, "-I", "-S", "-c", _UNTIL_PARENT_DIES, str(os.getpid())]
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._child = subprocess.Popen(
-                [*shim, str(os.getpid()), *map(str, command)],
+                [*shim, *map(str, command)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

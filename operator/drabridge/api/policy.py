@@ -16,7 +16,7 @@ from drabridge.api.crd import Column, Definition
 from drabridge.api.markers import Atomic, Format, ListMap, Rule
 from drabridge.core import selectors
 from drabridge.core.errors import InvalidInput
-from drabridge.core.policy import Coexistence, Delivery, MissedPods, PolicyView
+from drabridge.core.policy import Coexistence, Delivery, MissedPods, PolicyView, Strategy
 
 RESOURCE_NAME_MAX = 308
 """The longest extended name: a prefix of 253 characters less the 9 of `requests.`, "/", and 63 (KEP-5004)."""
@@ -165,9 +165,18 @@ class PolicySpec(_Model):
         Field(
             description="Who makes the ResourceClaims. Auto: Kubernetes itself where it can serve this name, else"
             " drabridge (see status.delivery). Rewrite: drabridge rewrites Pods at admission and creates their claims."
+            " Bind: a kube-scheduler of drabridge's own schedules the Pods and drabridge allocates their devices (needs"
+            " the component bind of the manifests, and Kubernetes 1.36)."
             " Native: Kubernetes' own feature (DRAExtendedResource), drabridge only watches. Off: Pods are left alone.",
         ),
     ] = Delivery.AUTO
+    strategy: Annotated[
+        Strategy,
+        Field(
+            description="Which nodes are preferred, with delivery Bind. FirstFit: kube-scheduler's own preferences"
+            " alone. Pack: those whose devices are in use most. Spread: those whose devices are in use least.",
+        ),
+    ] = Strategy.FIRST_FIT
     coexistence: Annotated[
         Coexistence,
         Field(
@@ -315,6 +324,7 @@ class ExtendedResourcePolicy(_Model):
             delivery=self.spec.delivery,
             coexistence=self.spec.coexistence,
             missed=self.spec.missed_pods,
+            strategy=self.spec.strategy,
             namespaces=self._selector(self.spec.namespace_selector, "spec.namespaceSelector"),
             pods=self._selector(self.spec.pod_selector, "spec.podSelector"),
         )

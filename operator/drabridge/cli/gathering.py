@@ -38,7 +38,7 @@ LISTS: Final[Mapping[Kind, tuple[Resource, ...]]] = {
     Kind.CLASSES: (resources.DEVICE_CLASSES,),
     Kind.POLICIES: (resources.EXTENDED_RESOURCE_POLICIES,),
     Kind.SLICES: (resources.RESOURCE_SLICES,),
-    Kind.TAINT_RULES: resources.DEVICE_TAINT_RULES,
+    Kind.TAINT_RULES: resources.DEVICE_TAINT_RULE_VERSIONS,
     Kind.LIMIT_RANGES: (resources.LIMIT_RANGES,),
     Kind.QUOTAS: (resources.RESOURCE_QUOTAS,),
     Kind.DEPLOYMENTS: (resources.DEPLOYMENTS,),

@@ -24,17 +24,20 @@ from aiohttp import web
 from drabridge.cli import logs
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import DEFAULT_SCHEDULER
-from drabridge.delivery.operator import Operator, Options, cluster_must_have
+from drabridge.delivery.bind import Bindings
+from drabridge.delivery.operator import Operator, Options, Part, cluster_must_have
 from drabridge.handlers.setup import watch
 from drabridge.kube.client import Client
 from drabridge.kube.lease import Durations
-from drabridge.serve import probes, webhook
+from drabridge.serve import extender, probes, scheduler, webhook
 from drabridge.serve.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
 from drabridge.serve.registration import Registration
+from drabridge.serve.scheduler import SchedulerCredentials
 from drabridge.serve.tls import (
     Certificates,
     Lifetimes,
     MountedCertificates,
+    MutualCertificates,
     SelfManagedCertificates,
     keep_fresh,
 )
@@ -72,6 +75,7 @@ class Serving:
 
     webhook: Address
     probe: Address
+    extender: Address | None
     tls_dir: Path | None
     lifetimes: Lifetimes
     strict: bool
@@ -105,6 +109,17 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             " allocate ResourceClaims.",
         ),
     ] = DEFAULT_SCHEDULER,
+    extender_address: Annotated[
+        str,
+        typer.Option(
+            envvar=_env("EXTENDER"),
+            help="ADDRESS:PORT of the scheduler extender (HTTPS), for delivery Bind. Default: no Bind.",
+        ),
+    ] = "",
+    bind_scheduler: Annotated[
+        str,
+        typer.Option(envvar=_env("BIND_SCHEDULER"), help="The schedulerName of the profile that calls the extender."),
+    ] = "drabridge-scheduler",
     native_after: Annotated[
         float,
         typer.Option(
@@ -184,6 +199,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         identity=f"{name}_{uuid.uuid4()}",
         instance=name,
         schedulers=_names(scheduler_names, "--scheduler-names"),
+        bind_scheduler=bind_scheduler if extender_address else "",
         native_after=native_after,
         probe_every=probe_every,
         pending_every=pending_every,
@@ -196,7 +212,8 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         serving=timedelta(hours=cert_hours),
         overlap=min(Lifetimes().overlap, authority / 10),
     )
-    serving = Serving(*addresses, tls_dir, lifetimes, strict, leave_after)
+    extender_at = _address(extender_address, "--extender-address") if extender_address else None
+    serving = Serving(*addresses, extender_at, tls_dir, lifetimes, strict, leave_after)
     logs.configure(log_level, log_format)
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_AFTER)
@@ -230,16 +247,21 @@ async def _run(options: Options, kubeconfig: Path | None, context: str | None, s
 
         probe = probes.application(parts.metrics, unready, parts.measure)
         await _serve(servers, probe, serving.probe, "--probe-address")
-        if await _done(_prepare(parts, certificates, tls), leaving):
+        extending = _Extender.of(parts, client, options, serving)
+        if await _done(_prepare(parts, certificates, tls, extending), leaving):
             hook = webhook.application(parts.admission, parts.metrics, leaving.is_set)
             await _serve(servers, hook, serving.webhook, "--webhook-address", tls)
-            answering.set()
             names = parts.rewritten_names if serving.strict else None
-            registration = Registration(certificates, parts.writer, names)
+            leads: list[Part] = [Registration(certificates, parts.writer, names).run]
             async with asyncio.TaskGroup() as tasks:
+                if extending:
+                    await extending.serve(servers)
+                    leads.append(extending.credentials.run)
+                    tasks.create_task(keep_fresh(extending.certificates, extending.tls, stop))
+                answering.set()
                 tasks.create_task(_leave(leaving, stop, serving.leave_after))
                 tasks.create_task(keep_fresh(certificates, tls, stop))
-                await _live(parts, registration, stop)
+                await _live(parts, leads, stop)
     _log.info("stopped")
 
 
@@ -251,10 +273,47 @@ async def _leave(leaving: asyncio.Event, stop: asyncio.Event, seconds: float) ->
     stop.set()
 
 
-async def _prepare(parts: Operator, certificates: Certificates, tls: ssl.SSLContext) -> None:
+@dataclass(frozen=True, slots=True)
+class _Extender:
+    """What Bind takes besides: a server behind mutual TLS, and the credentials of its one client."""
+
+    bindings: Bindings
+    address: Address
+    certificates: MutualCertificates
+    credentials: SchedulerCredentials
+    tls: ssl.SSLContext
+
+    @classmethod
+    def of(cls, parts: Operator, client: Client, options: Options, serving: Serving) -> _Extender | None:
+        """None where Bind is not asked for."""
+        if parts.bind is None or serving.extender is None:
+            return None
+        own = SelfManagedCertificates(
+            client,
+            options.namespace,
+            parts.metrics,
+            serving.lifetimes,
+            secret=scheduler.AUTHORITY_SECRET,
+            service=scheduler.SERVICE,
+            label="extender-",
+        )
+        credentials = SchedulerCredentials(own, parts.writer, options.namespace, serving.lifetimes.serving)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        return cls(parts.bind.bindings, serving.extender, MutualCertificates(own), credentials, tls)
+
+    async def serve(self, servers: AsyncExitStack) -> None:
+        """Listen. Who has no certificate of ours is not let in by TLS itself."""
+        await _serve(servers, extender.application(self.bindings), self.address, "--extender-address", self.tls)
+
+
+async def _prepare(
+    parts: Operator, certificates: Certificates, tls: ssl.SSLContext, extending: _Extender | None
+) -> None:
     """What must succeed before the webhook can answer. Raises InvalidInput where the cluster is not made for us."""
     with cluster_must_have():
         await certificates.refresh(tls)
+        if extending:
+            await extending.certificates.refresh(extending.tls)
     await parts.prepare()
     # What the caches hold now will mostly stay; a collection that walks through it holds up the webhook for as long.
     gc.collect()
@@ -277,13 +336,13 @@ async def _done(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
     return False
 
 
-async def _live(parts: Operator, registration: Registration, stop: asyncio.Event) -> None:
+async def _live(parts: Operator, leads: list[Part], stop: asyncio.Event) -> None:
     """Run all parts until `stop`, or until one fails. Watching ends last: those who write need it until they stop."""
     watching_over = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(parts.follow(stop))
         tasks.create_task(watch(parts, watching_over))
-        await parts.lead(stop, registration.run)
+        await parts.lead(stop, *leads)
         watching_over.set()
 
 

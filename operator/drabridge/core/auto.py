@@ -43,6 +43,10 @@ def choose(name: str, cluster: ClusterView) -> Choice:
         return Choice(Delivery.OFF, Reason.POLICY_OFF, f"ExtendedResourcePolicy {policy.name}" if policy else "")
     if wish is Delivery.REWRITE:
         return Choice(Delivery.REWRITE, Reason.SERVING, "")
+    if wish is Delivery.BIND:
+        # Asked for by name, like Native below: what keeps it from working is said, and nothing else is done instead.
+        bar = bind_hindrance_of(name, cluster)
+        return Choice(Delivery.BIND, *((bar.reason, bar.detail) if bar else (Reason.SERVING, "")))
     hindrance = hindrance_of(name, cluster)
     if wish is Delivery.NATIVE:
         # Asked for by name: we step aside even where it cannot work, and the policy's status says so.
@@ -70,6 +74,21 @@ def hindrance_of(name: str, cluster: ClusterView) -> Hindrance | None:
     if old := cluster.nodes.old_kubelets:
         more = f" and {len(old) - 1} more" if len(old) > 1 else ""
         return Hindrance(Reason.KUBELET_TOO_OLD, f"node {old[0]}{more}")
+    return None
+
+
+def bind_hindrance_of(name: str, cluster: ClusterView) -> Hindrance | None:
+    """What keeps Bind from serving `name`; None if nothing does.
+
+    kube-scheduler leaves only names to its extender that lead it to some DeviceClass; to which one is ours to say.
+    Nodes whose kubelet is too old are left out one by one.
+    """
+    if not cluster.bind_scheduler:
+        return Hindrance(Reason.BIND_OFF, "drabridge runs without --extender-address")
+    if cluster.gate is Gate.OFF:
+        return Hindrance(Reason.GATE_OFF, "the API server drops Pod.status.extendedResourceClaimStatus")
+    if cluster.classes.native(name) is None:
+        return Hindrance(Reason.CLASS_DIFFERS, f"no DeviceClass declares {name} in spec.extendedResourceName")
     return None
 
 

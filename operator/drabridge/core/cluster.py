@@ -56,3 +56,6 @@ class ClusterView:
 
     schedulers: frozenset[str]
     """Values of spec.schedulerName whose Pods may be rewritten."""
+
+    bind_scheduler: str = ""
+    """The schedulerName of the profile that calls us as its extender; "" if this drabridge runs without (Bind)."""

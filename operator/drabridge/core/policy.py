@@ -17,6 +17,9 @@ class Delivery(StrEnum):
     REWRITE = "Rewrite"
     """drabridge rewrites the Pod at admission and creates the claim; kube-scheduler allocates it."""
 
+    BIND = "Bind"
+    """A kube-scheduler of ours schedules the Pod; drabridge allocates, as its extender, and makes the claim."""
+
     NATIVE = "Native"
     """kube-scheduler does both; drabridge watches."""
 
@@ -44,6 +47,19 @@ class MissedPods(StrEnum):
     """They are deleted while they are pending, if a controller owns them, which makes new ones."""
 
 
+class Strategy(StrEnum):
+    """Which of several nodes and devices are taken, with delivery Bind (`spec.strategy`)."""
+
+    FIRST_FIT = "FirstFit"
+    """kube-scheduler's own scores alone choose the node; the first devices that fit are taken."""
+
+    PACK = "Pack"
+    """Nodes whose devices are in use most, so that whole nodes stay free."""
+
+    SPREAD = "Spread"
+    """Nodes whose devices are in use least."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyView:
     """One ExtendedResourcePolicy. Selectors that are None select everything."""
@@ -59,6 +75,7 @@ class PolicyView:
     namespaces: LabelSelector | None
     pods: LabelSelector | None
     missed: MissedPods = MissedPods.REPORT
+    strategy: Strategy = Strategy.FIRST_FIT
 
     def selects_namespace(self, labels: Mapping[str, str]) -> bool:
         """Whether the policy is meant for a namespace with these labels."""

@@ -72,7 +72,7 @@ def _hindrances(policy: PolicyView, cluster: ClusterView) -> Iterable[tuple[Reas
     if mapping is None or not mapping.present:
         yield Reason.DEVICE_CLASS_MISSING, f"DeviceClass {policy.device_class} (spec.devices[0]) does not exist"
     choice = choose(policy.resource, cluster)
-    if policy.delivery is Delivery.NATIVE and choice.reason is not Reason.SERVING:
+    if policy.delivery in (Delivery.NATIVE, Delivery.BIND) and choice.reason is not Reason.SERVING:
         yield choice.reason, choice.detail
     node = cluster.nodes.plugins.get(policy.resource)
     if node and policy.coexistence is Coexistence.DEVICE_PLUGIN and choice.delivery is Delivery.REWRITE:

@@ -31,6 +31,12 @@ class Reason(StrEnum):
     DEVICE_PLUGIN_PRESENT = "DevicePluginPresent"
     """A node advertises the name by a device plugin; a rewritten Pod could not use that node's devices."""
 
+    BIND = "ServedByBind"
+    """A kube-scheduler of drabridge's schedules the Pod, and drabridge allocates its devices at binding."""
+
+    BIND_OFF = "BindNotInstalled"
+    """The policy says `delivery: Bind`, and this drabridge runs without its extender."""
+
     NATIVE = "ServedNatively"
     """kube-scheduler serves the name itself (feature gate DRAExtendedResource); nothing is to be done."""
 
@@ -107,6 +113,45 @@ class Reason(StrEnum):
 
     DEVICE_CLASS_MISSING = "DeviceClassMissing"
     """The DeviceClass behind the name does not exist."""
+
+    # What becomes of a Pod that a kube-scheduler of ours schedules (delivery Bind). The first ones stand in its event
+    # FailedScheduling.
+
+    NOT_ENOUGH_DEVICES = "NotEnoughDevices"
+    """The node has not the devices that the Pod asks for, or they are in use."""
+
+    CLAIM_ELSEWHERE = "ClaimAllocatedElsewhere"
+    """A claim of the Pod is allocated already, to devices that this node cannot reach."""
+
+    CLAIM_AWAITED = "ClaimAwaited"
+    """A claim that the Pod names is not there yet, or is being deleted."""
+
+    CLAIM_FULL = "ClaimHasAllConsumers"
+    """A claim that the Pod names has as many consumers as one may have (256)."""
+
+    CLAIM_INVALID = "ClaimCannotBeAllocated"
+    """Nothing can be allocated: a claim, a DeviceClass or a ResourceSlice is broken. The detail says which one."""
+
+    SCHEDULING_GROUP = "SchedulingGroup"
+    """The Pod is one of a group that is scheduled together, which an extender cannot do."""
+
+    NODE_UNKNOWN = "NodeUnknown"
+    """The node is not known here yet, or not any more."""
+
+    SEARCH_ENDED = "SearchEnded"
+    """Whether the node has fitting devices was not found out within the search's budget."""
+
+    DEVICES_UNPREPARED = "DevicesBeingPrepared"
+    """The Pod has its devices, and their driver has to prepare them on the node first (binding conditions)."""
+
+    BIND_FAILED = "BindFailed"
+    """The Pod got its devices but not its node; the devices were given back, and it is scheduled again."""
+
+    BIND_CONFLICT = "DevicesTakenMeanwhile"
+    """Between the choice of the node and the binding somebody else got the devices; the Pod is scheduled again."""
+
+    DEVICES_OVERLAP = "DevicesAllocatedTwice"
+    """Two claims hold the same device: more than one scheduler allocates the devices of this driver."""
 
     # The state of an ExtendedResourcePolicy.
 
@@ -258,6 +303,20 @@ CURES: Mapping[Reason, str] = {
         "remove the device plugin from the nodes, or set coexistence: Rewrite in the name's ExtendedResourcePolicy"
     ),
     Reason.NATIVE: "nothing is to be done",
+    Reason.BIND: "nothing is to be done",
+    Reason.BIND_OFF: "install the component bind of the manifests, or set another delivery",
+    Reason.NOT_ENOUGH_DEVICES: "wait, ask for less, or add devices",
+    Reason.CLAIM_ELSEWHERE: "let the Pod run on the claim's node, or delete the claim",
+    Reason.CLAIM_AWAITED: "create the claim, or wait for whoever makes it",
+    Reason.CLAIM_FULL: "use another claim",
+    Reason.CLAIM_INVALID: "correct what is named",
+    Reason.SCHEDULING_GROUP: "remove spec.schedulingGroup, or use another scheduler",
+    Reason.NODE_UNKNOWN: "wait; the Pod goes on by itself",
+    Reason.SEARCH_ENDED: "make the claim's constraints simpler",
+    Reason.DEVICES_UNPREPARED: "wait; the Pod goes on by itself",
+    Reason.BIND_FAILED: "wait; it is tried again by itself",
+    Reason.BIND_CONFLICT: "wait; it is tried again by itself",
+    Reason.DEVICES_OVERLAP: "let one scheduler allocate the devices of a driver, and delete one of the two Pods",
     Reason.POLICY_OFF: "set another delivery in the name's ExtendedResourcePolicy",
     Reason.NOT_SELECTED: "change namespaceSelector or podSelector of the policy, or the labels",
     Reason.LIMIT_RANGE: "remove the name from min and maxLimitRequestRatio of the LimitRange",

@@ -55,6 +55,9 @@ ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all annotations of an object, keys and values (apimachinery, TotalAnnotationSizeLimitB)."""
 
 DELIVERY_LABEL = "drabridge.io/delivery"
+WATCHED = f"{DELIVERY_LABEL},{DELIVERY_LABEL}!=Bind"
+"""The label selector of the Pods that the operator watches. Of Pods that Bind serves, their claims tell enough."""
+
 OPT_OUT = "drabridge.io/rewrite"
 POD_CLAIM_NAME = "drabridge"
 """Our entry's name in spec.resourceClaims, unless the Pod uses it already."""
@@ -196,7 +199,7 @@ def _opted_out(pod: PodView, _: ClusterView) -> Objection | None:
 
 
 def _other_scheduler(pod: PodView, cluster: ClusterView) -> Objection | None:
-    if pod.scheduler_name in cluster.schedulers:
+    if pod.scheduler_name in cluster.schedulers | {cluster.bind_scheduler}:
         return None
     return Objection(Reason.OTHER_SCHEDULER, f"{pod.described}: spec.schedulerName is {quoted(pod.scheduler_name)}")
 
@@ -248,10 +251,15 @@ def _not_selected(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection
     return Objection(Reason.NOT_SELECTED, f"ExtendedResourcePolicy {policy.name}: spec.{field}", ask.resource)
 
 
-def _native(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
-    if choose(ask.resource, cluster).delivery is not Delivery.NATIVE:
+def _served_otherwise(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
+    choice = choose(ask.resource, cluster)
+    if choice.delivery is Delivery.NATIVE:
+        return Objection(Reason.NATIVE, f"kube-scheduler serves {ask.resource} itself", ask.resource)
+    if choice.delivery is not Delivery.BIND:
         return None
-    return Objection(Reason.NATIVE, f"kube-scheduler serves {ask.resource} itself", ask.resource)
+    if choice.reason is not Reason.SERVING:
+        return Objection(choice.reason, choice.detail, ask.resource)
+    return Objection(Reason.BIND, f"drabridge's own kube-scheduler serves {ask.resource}", ask.resource)
 
 
 def _device_plugin_present(pod: PodView, ask: NameAsk, cluster: ClusterView) -> Objection | None:
@@ -365,7 +373,7 @@ NAME_RULES: tuple[NameRule, ...] = (
     _not_served,
     _policy_off,
     _not_selected,
-    _native,
+    _served_otherwise,
     _device_plugin_present,
     *QUANTITY_RULES,
     _limit_range,

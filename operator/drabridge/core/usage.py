@@ -28,7 +28,7 @@ Usages = Mapping[tuple[str, Delivery], Usage]
 def count(
     rewritten: Iterable[tuple[Asked, ClaimView | None]], claims: Iterable[ClaimView], classes: ClassMap
 ) -> Usages:
-    """Count rewritten Pods by what they asked for, and native ones by the special claims kube-scheduler made.
+    """Count rewritten Pods by what they asked for, and others by their special claims: kube-scheduler's or Bind's.
 
     A special claim says which DeviceClass it uses, not under which name the Pod asked for it; it is counted under the
     name that the class declares, else under its implicit name.
@@ -43,7 +43,7 @@ def count(
         if claim.special and claim.owner_uid:
             names = {request: classes.name_of(device_class) for request, device_class in claim.classes.items()}
             for resource, usage in _of(claim, names).items():
-                key = (resource, Delivery.NATIVE)
+                key = (resource, Delivery.BIND if claim.ours else Delivery.NATIVE)
                 usages[key] = usages.get(key, Usage()) + usage
     return usages
 

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from drabridge.core.asked import ANNOTATION
+from drabridge.core.bind.directing import directed
 from drabridge.core.claims import in_devices
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
@@ -87,8 +88,10 @@ class Admission:
         except InvalidInput as error:
             return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
         if isinstance(verdict, LeaveAlone):
-            return Answer(verdict.patch, _outcome(verdict), self._warnings(verdict.objections))
-        return Answer(verdict.patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
+            patch = directed(pod, verdict.objections, self._caches.bind_scheduler)
+            return Answer(verdict.patch + patch, _outcome(verdict), self._warnings(verdict.objections))
+        patch = directed(pod, verdict.left, self._caches.bind_scheduler, rewritten=True)
+        return Answer(verdict.patch + patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
 
     def update(self, raw: Mapping[str, Any], old: Mapping[str, Any]) -> Answer:
         """Decide about an update of a Pod: what is ours on it stays as it is stored."""
@@ -170,7 +173,8 @@ class Admission:
         return tuple(
             f"drabridge: {each.reason}: {with_cure(each.detail, each.reason)}"
             for each in objections
-            if each.reason is not Reason.NATIVE and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
+            if each.reason not in (Reason.NATIVE, Reason.BIND)
+            and not (each.reason is Reason.NOT_SERVED and each.resource in plugins)
         )
 
 

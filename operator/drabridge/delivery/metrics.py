@@ -69,6 +69,29 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.filter_seconds = Histogram(
+            "drabridge_extender_filter_seconds",
+            "Time that an answer to kube-scheduler's filter took (Bind).",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.bind_seconds = Histogram(
+            "drabridge_extender_bind_seconds",
+            "Time that binding a Pod took, writes included (Bind).",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.binds = Counter(
+            "drabridge_extender_binds_total",
+            "Pods that kube-scheduler had us bind, by outcome (bound, conflict, failed).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.overlaps = Gauge(
+            "drabridge_claims_overlapping",
+            "ResourceClaims that hold a device which another one holds as well (Bind).",
+            registry=self.registry,
+        )
         self.gate = Gauge(
             "drabridge_native_gate",
             "The API server's feature gate DRAExtendedResource: 1 on, 0 off, -1 not known.",

@@ -14,6 +14,7 @@ from drabridge.core.auto import rewritten
 from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput, Missing, Refused, Unavailable
 from drabridge.delivery.admission import Admission
+from drabridge.delivery.bindterm import BindTerm
 from drabridge.delivery.classes import ClassNotices
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
@@ -47,6 +48,7 @@ class Options:
     identity: str
     instance: str
     schedulers: frozenset[str]
+    bind_scheduler: str
     native_after: float
     probe_every: float
     pending_every: float
@@ -69,7 +71,7 @@ class Operator:
     def __init__(self, client: Client, credentials: Credentials, options: Options, *, clock: Clock = SYSTEM) -> None:
         self.credentials = credentials
         self.metrics = Metrics()
-        self.caches = Caches(options.schedulers)
+        self.caches = Caches(options.schedulers, options.bind_scheduler)
         self.elector = Elector(
             client, options.namespace, LEASE, options.identity, durations=options.lease, on_transition=self._transition
         )
@@ -83,12 +85,27 @@ class Operator:
             self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
         )
         self.admission = Admission(self.caches, client)
+        self.bind = (
+            BindTerm(
+                self.caches,
+                self.caches.bind,
+                client,
+                self.writer,
+                self.recorder,
+                self.metrics,
+                options.namespace,
+                options.instance,
+            )
+            if self.caches.bind
+            else None
+        )
         self.wakeups = Wakeups(
             self.caches,
             client,
             self.rewrites,
             self.policies,
             self.quotas,
+            self.bind.changed if self.bind else lambda _store, _change: None,
             leading=lambda: self.elector.is_leader,
         )
         self.native = NativeWatch(
@@ -124,6 +141,8 @@ class Operator:
         self.rewrites.measure()
         self.policies.measure()
         self.quotas.measure()
+        if self.bind:
+            self.bind.measure()
         self.metrics.gate.set({Gate.ON: 1, Gate.OFF: 0, Gate.UNKNOWN: -1}[self.caches.gate])
         self.metrics.events_dropped.set(self.recorder.dropped)
 
@@ -190,6 +209,7 @@ class Operator:
                     self.quotas.queue.run,
                     self.pending.run,
                     self.classes.run,
+                    *([self.bind.run] if self.bind else []),
                     *others,
                 ):
                     tasks.create_task(part(over))

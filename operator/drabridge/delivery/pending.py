@@ -24,7 +24,7 @@ from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.recorder import ObjectRef, Recorder
 from drabridge.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, PODS
 
-UNTOLD = frozenset({Reason.NATIVE, Reason.NOT_SERVED, Reason.OPTED_OUT})
+UNTOLD = frozenset({Reason.NATIVE, Reason.BIND, Reason.NOT_SERVED, Reason.OPTED_OUT})
 """Nothing is wrong with these as far as we know: somebody else serves the Pod, or its author wants it so."""
 
 CONFIGURATION = "drabridge"
@@ -139,13 +139,20 @@ class PendingPods:
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
         verdict = decide(pod, self._caches.cluster(pod.namespace), ClaimNames(NO_NAME))
         if not isinstance(verdict, Rewrite):
-            return verdict.objections
+            return tuple(self._not_directed(pod, each) for each in verdict.objections)
         on_it = {ask.resource for ask in pod.extended()}
         missed = sorted(on_it & {request.resource for request in verdict.asked.requests})
         detail = f"{pod.described} asks for {{}} and was not rewritten when it was stored"
         if _is_bare_copy(pod):
             return (Objection(Reason.MISSED, f"{pod.described} is a copy and has no claim of its own"),)
         return (*(Objection(Reason.MISSED, detail.format(name), name) for name in missed), *verdict.left)
+
+    def _not_directed(self, pod: PodView, objection: Objection) -> Objection:
+        """What Bind serves is as it should be in the scheduler that calls us; elsewhere the webhook has missed it."""
+        if objection.reason is not Reason.BIND or pod.scheduler_name == self._caches.bind_scheduler:
+            return objection
+        detail = f"{pod.described} asks for {objection.resource}, and spec.schedulerName is {pod.scheduler_name}"
+        return Objection(Reason.MISSED, detail, objection.resource)
 
     async def _tell(self, pod: PodView, objection: Objection) -> None:
         if objection.reason in UNTOLD:

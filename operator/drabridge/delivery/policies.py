@@ -49,7 +49,7 @@ class PolicyStatuses:
         usage = sum(
             (
                 usages.get((record.policy.resource, delivery), Usage())
-                for delivery in (Delivery.REWRITE, Delivery.NATIVE)
+                for delivery in (Delivery.REWRITE, Delivery.BIND, Delivery.NATIVE)
             ),
             Usage(),
         )

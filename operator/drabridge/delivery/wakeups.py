@@ -28,13 +28,14 @@ _log = structlog.get_logger(__name__)
 class Wakeups:
     """Takes in watch events, and finds the deletions that watches did not tell of."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired together in one place
         self,
         caches: Caches,
         client: Client,
         rewrites: Rewrites,
         policies: PolicyStatuses,
         quotas: CompanionQuotas,
+        bind_changed: Callable[[Store[Any], Change[Any]], None],
         *,
         leading: Callable[[], bool],
         clock: Clock = SYSTEM,
@@ -44,9 +45,19 @@ class Wakeups:
         self._rewrites = rewrites
         self._policies = policies
         self._quotas = quotas
+        self._bind_changed = bind_changed
         self._leading = leading
         self._clock = clock
         self._relisted = False
+        bind = caches.bind
+        self._bind: dict[Store[Any], Store[Any]] = {}  # what everybody looks at -> what Bind keeps of the same
+        if bind:
+            self._bind = {
+                caches.claims: bind.claims,
+                caches.slices: bind.slices,
+                caches.classes: bind.classes,
+                caches.nodes: bind.nodes,
+            }
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
@@ -58,9 +69,11 @@ class Wakeups:
         """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
         if event["type"] is None:
             self._relisted = True
-        change = store.seen(event["object"], deleted=event["type"] == "DELETED")
-        if change:
-            self._changed(store, change)
+        companion = self._bind.get(store)
+        for each in (store,) if companion is None else (store, companion):
+            change = each.seen(event["object"], deleted=event["type"] == "DELETED")
+            if change:
+                self._changed(each, change)
 
     async def prune(self, stop: asyncio.Event) -> None:
         """Compare all stores with the API server until `stop` is set: soon after a list, and now and then.
@@ -86,6 +99,9 @@ class Wakeups:
             _log.warning("cannot compare a cache", kind=store.resource.kind, error=str(error))
 
     def _changed(self, store: Store[Any], change: Change[Any]) -> None:
+        if store in self._bind.values():
+            self._bind_changed(store, change)
+            return
         if not self._leading():
             return  # a term begins with everything; until then keys would only pile up
         after = self._after.get(store)

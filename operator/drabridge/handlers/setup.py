@@ -19,7 +19,7 @@ import kopf
 import structlog
 
 from drabridge.core.errors import Bug
-from drabridge.core.rewrite import DELIVERY_LABEL
+from drabridge.core.rewrite import WATCHED
 from drabridge.delivery.operator import Operator
 from drabridge.kube.caches import Caches, Store
 from drabridge.kube.credentials import Endpoint
@@ -145,7 +145,7 @@ def settings() -> kopf.OperatorSettings:
     result.posting.enabled = False
     result.persistence.diffbase_storage = NoDiffBase()
     result.persistence.progress_storage = NoProgress()
-    result.watching.label_selectors["pods"] = DELIVERY_LABEL
+    result.watching.label_selectors["pods"] = WATCHED
     result.watching.chunk_size = 50  # no other thread runs while the JSON of a page is parsed
     result.queueing.idle_timeout = 0.1  # a worker keeps its last object as long, and a list makes thousands of workers
     result.watching.server_timeout = 300

@@ -16,6 +16,9 @@ import structlog
 from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.core.asked import Asked, decode
 from drabridge.core.auto import kubelet_is_native, rewritten
+from drabridge.core.bind.devices import ClassRecord, SliceRecord
+from drabridge.core.bind.nodes import BindNode
+from drabridge.core.bind.podclaims import ClaimRecord
 from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
 from drabridge.core.claims import ClaimView
 from drabridge.core.classmap import ClassMap, ClassView
@@ -25,7 +28,7 @@ from drabridge.core.names import is_extended
 from drabridge.core.podview import PodView
 from drabridge.core.policy import PolicyView, effective
 from drabridge.core.quantity import Quantity
-from drabridge.core.rewrite import DELIVERY_LABEL, our_claim
+from drabridge.core.rewrite import WATCHED, our_claim
 from drabridge.core.supply import SliceView
 from drabridge.core.usage import Usages, count
 from drabridge.kube import resources
@@ -113,6 +116,14 @@ class Store(Generic[View]):
         if after == before:
             return None
         return self._changed(Change(key, before, after))
+
+    def missing(self, key: str) -> Change[View] | None:
+        """Take in that a read of our own did not find an object."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._forget(key, entry[0] + 1)
+        return self._changed(Change(key, entry[1], None))
 
     def prune(self, keys: set[str], listed_at: int) -> list[Change[View]]:
         """Drop what is older than a list and not in it."""
@@ -228,13 +239,26 @@ class PolicyRecord:
         return cls(ExtendedResourcePolicy.parse(raw).view(), raw.get("status", {}))
 
 
+class BindStores:
+    """What allocating takes besides: claims, devices, classes and nodes with all that an allocation looks at."""
+
+    def __init__(self) -> None:
+        self.claims = Store(resources.RESOURCE_CLAIMS, ClaimRecord.of)
+        self.slices = Store(resources.RESOURCE_SLICES, SliceRecord.of)
+        self.classes = Store(resources.DEVICE_CLASSES, ClassRecord.of)
+        self.nodes = Store(resources.NODES, BindNode.of)
+
+    @property
+    def all(self) -> tuple[Store[Any], ...]:
+        """Every store, what is allocated last: it must not be older than the devices."""
+        return (self.classes, self.nodes, self.slices, self.claims)
+
+
 class Caches:
     """All stores, and the cluster as they show it."""
 
-    def __init__(self, schedulers: Iterable[str]) -> None:
-        self.pods = Store(
-            resources.PODS, PodRecord.of, label_selector=DELIVERY_LABEL, index=lambda record: record.claim_key
-        )
+    def __init__(self, schedulers: Iterable[str], bind_scheduler: str = "") -> None:
+        self.pods = Store(resources.PODS, PodRecord.of, label_selector=WATCHED, index=lambda record: record.claim_key)
         self.claims = Store(resources.RESOURCE_CLAIMS, ClaimView.of)
         self.classes = Store(resources.DEVICE_CLASSES, ClassView.of)
         self.policies = Store(resources.EXTENDED_RESOURCE_POLICIES, PolicyRecord.of)
@@ -246,6 +270,8 @@ class Caches:
         self.gate = Gate.UNKNOWN
         self.settled: frozenset[str] = frozenset()
         self.synced = False
+        self.bind_scheduler = bind_scheduler
+        self.bind = BindStores() if bind_scheduler else None
         self._schedulers = frozenset(schedulers)
         self._kept: dict[str, tuple[object, Any]] = {}
 
@@ -262,6 +288,7 @@ class Caches:
             self.slices,
             self.claims,
             self.pods,
+            *(self.bind.all if self.bind else ()),
         )
 
     async def load(self, client: Client) -> None:
@@ -288,6 +315,17 @@ class Caches:
             for raw in page["items"]:
                 store.seen(raw)
 
+    async def relist(self, client: Client, store: Store[View]) -> None:
+        """Take in all of one kind as it is now, deletions included. Nothing is told of what changed."""
+        keys: set[str] = set()
+        listed_at = 0
+        async for page in client.list_pages(store.resource, label_selector=store.label_selector):
+            listed_at = listed_at or int(page["metadata"]["resourceVersion"])
+            for raw in page["items"]:
+                keys.add(key_of(raw))
+                store.seen(raw)
+        store.prune(keys, listed_at)
+
     async def prune(self, client: Client, store: Store[View]) -> list[Change[View]]:
         """Drop what a list of names does not show any more."""
         keys: set[str] = set()
@@ -308,6 +346,7 @@ class Caches:
             gate=self.gate,
             settled=self.settled,
             schedulers=self._schedulers,
+            bind_scheduler=self.bind_scheduler,
         )
         return replace(cluster, namespace=self._namespace_facts(namespace, cluster)) if namespace else cluster
 

@@ -213,6 +213,13 @@ class Client:
             query=_given(fieldManager=field_manager, dryRun="All" if dry_run else None),
         )
 
+    async def post(
+        self, resource: Resource, namespace: str | None, name: str, subresource: str, body: Body
+    ) -> dict[str, Any]:
+        """Create a subresource of an object, such as the binding of a Pod."""
+        path = resource.path(namespace, name, subresource)
+        return await self._request("POST", path, resource.label(namespace, name), body=body)
+
     async def patch(  # noqa: PLR0913 - the API's own options, by keyword
         self,
         resource: Resource,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 
@@ -53,11 +53,13 @@ LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", namespaced=True)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 EXTENDED_RESOURCE_POLICIES = Resource(
     "drabridge.io", "v1alpha1", "extendedresourcepolicies", "ExtendedResourcePolicy", namespaced=False
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 CORE_EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
 """The same events, which this group lets one select by the object that they are about."""
@@ -79,11 +81,11 @@ VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
 RESOURCE_CLAIM_TEMPLATES = Resource(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True
 )
-DEVICE_TAINT_RULES = tuple(
-    Resource("resource.k8s.io", version, "devicetaintrules", "DeviceTaintRule", namespaced=False)
-    for version in ("v1", "v1beta2", "v1alpha3")
+DEVICE_TAINT_RULE_VERSIONS = (
+    DEVICE_TAINT_RULES,
+    *(replace(DEVICE_TAINT_RULES, version=version) for version in ("v1beta2", "v1alpha3")),
 )
-"""In the versions that API servers from 1.34 on may serve them in, the newest first."""
+"""What API servers from 1.34 on may serve them in, the newest first."""
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)

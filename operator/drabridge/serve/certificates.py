@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -75,12 +76,22 @@ def issue_serving(
     issuer, issuer_key = _opened(authority, now)
     key = ec.generate_private_key(ec.SECP256R1())
     not_after = min(now + lifetime, issuer.not_valid_after_utc)
+    builder = _certificate(_named("drabridge webhook"), issuer.subject, key.public_key(), now, not_after).add_extension(
+        x509.SubjectAlternativeName([x509.DNSName(name) for name in dns_names]), critical=False
+    )
+    return _signed(builder, key, issuer_key, ExtendedKeyUsageOID.SERVER_AUTH)
+
+
+def _signed(
+    builder: x509.CertificateBuilder,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    purpose: x509.ObjectIdentifier,
+) -> Serving:
     certificate = (
-        _certificate(_named("drabridge webhook"), issuer.subject, key.public_key(), now, not_after)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in dns_names]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
             critical=False,
@@ -88,6 +99,30 @@ def issue_serving(
         .sign(issuer_key, hashes.SHA256())
     )
     return Serving(certificate.public_bytes(Encoding.PEM), _pem(key), certificate.not_valid_after_utc)
+
+
+def issue_client(
+    authority: Authority, common_name: str, now: datetime, lifetime: timedelta = SERVING_LIFETIME
+) -> Serving:
+    """Make a key and have the authority sign the certificate of a client. It cannot be used by a server.
+
+    Raises InvalidInput as `issue_serving` does.
+    """
+    issuer, issuer_key = _opened(authority, now)
+    key = ec.generate_private_key(ec.SECP256R1())
+    not_after = min(now + lifetime, issuer.not_valid_after_utc)
+    builder = _certificate(_named(common_name), issuer.subject, key.public_key(), now, not_after)
+    return _signed(builder, key, issuer_key, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+def is_signed_by(cert_pem: bytes, authority: Authority) -> bool:
+    """Say whether an authority has signed a certificate."""
+    try:
+        certificate = x509.load_pem_x509_certificate(cert_pem)
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.cert_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def needs_renewal(cert_pem: bytes, now: datetime) -> bool:

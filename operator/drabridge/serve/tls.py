@@ -93,17 +93,23 @@ class Lifetimes:
 
 
 class SelfManagedCertificates:
-    """Authorities in the Secret `drabridge-webhook-ca`, and a certificate signed with the current one."""
+    """Authorities in a Secret, and a certificate for a Service of ours signed with the current one."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired together in one place, by keyword
         self,
         client: Client,
         namespace: str,
         metrics: Metrics,
         lifetimes: Lifetimes | None = None,
         *,
+        secret: str = AUTHORITY_SECRET,
+        service: str = SERVICE,
+        label: str = "",
         clock: Clock = SYSTEM,
     ) -> None:
+        self._label = label
+        self._secret = secret
+        self._service = service
         self._client = client
         self._namespace = namespace
         self._metrics = metrics
@@ -118,16 +124,17 @@ class SelfManagedCertificates:
         now = self._clock.wall()
         if authority == self._authority and self._serving and not needs_renewal(self._serving, now):
             return
-        names = [f"{SERVICE}.{self._namespace}.svc", f"{SERVICE}.{self._namespace}.svc.cluster.local"]
+        service = f"{self._service}.{self._namespace}"
+        names = [f"{service}.svc", f"{service}.svc.cluster.local"]
         try:
             serving = issue_serving(authority, names, now, self._lifetimes.serving)
         except InvalidInput as error:
             field = {"certificate": "data['ca.crt']", "private key": "data['ca.key']"}[error.path]
-            raise InvalidInput(_described(self._namespace), field, error.problem, CURE) from error
+            raise InvalidInput(self._described, field, error.problem, CURE) from error
         _load(context, serving.cert_pem, serving.key_pem)
         self._authority, self._serving = authority, serving.cert_pem
-        self._metrics.certificate_expiry.labels("serving").set(serving.not_after.timestamp())
-        self._metrics.certificate_expiry.labels("authority").set(expiry(authority.cert_pem).timestamp())
+        self._metrics.certificate_expiry.labels(f"{self._label}serving").set(serving.not_after.timestamp())
+        self._metrics.certificate_expiry.labels(f"{self._label}authority").set(expiry(authority.cert_pem).timestamp())
         _log.info("certificate issued", names=names, not_after=serving.not_after.isoformat())
 
     async def bundle(self, writer: Client) -> bytes | None:
@@ -136,15 +143,19 @@ class SelfManagedCertificates:
         wanted = rotated(authorities, self._clock.wall(), self._lifetimes.authority, self._lifetimes.overlap)
         if wanted != authorities:
             body = {"metadata": {"resourceVersion": version}, "data": _data(wanted)}
-            await writer.patch(SECRETS, self._namespace, AUTHORITY_SECRET, body, PatchType.MERGE)
+            await writer.patch(SECRETS, self._namespace, self._secret, body, PatchType.MERGE)
             _log.info("authorities rotated", following=wanted.following is not None, former=bool(wanted.former))
         return wanted.bundle
+
+    async def authorities(self) -> Authorities:
+        """What there is, made if need be."""
+        return (await self._read_or_create())[0]
 
     async def _read_or_create(self) -> tuple[Authorities, str]:
         """The authorities and the resourceVersion of their Secret."""
         now = self._clock.wall()
         try:
-            authorities, version = self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            authorities, version = self._read(await self._client.get(SECRETS, self._namespace, self._secret))
         except Missing:
             return await self._create(Authorities(issue_ca(now, self._lifetimes.authority)))
         if not has_ended(authorities.current.cert_pem, now):
@@ -155,22 +166,20 @@ class SelfManagedCertificates:
             "data": _data(Authorities(issue_ca(now, self._lifetimes.authority))),
         }
         try:
-            return self._read(
-                await self._client.patch(SECRETS, self._namespace, AUTHORITY_SECRET, body, PatchType.MERGE)
-            )
+            return self._read(await self._client.patch(SECRETS, self._namespace, self._secret, body, PatchType.MERGE))
         except Conflict:  # another replica was faster
-            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return self._read(await self._client.get(SECRETS, self._namespace, self._secret))
 
     async def _create(self, authorities: Authorities) -> tuple[Authorities, str]:
         body = {
-            "metadata": {"name": AUTHORITY_SECRET, "labels": {"app.kubernetes.io/managed-by": "drabridge"}},
+            "metadata": {"name": self._secret, "labels": {"app.kubernetes.io/managed-by": "drabridge"}},
             "type": "Opaque",
             "data": {key: value for key, value in _data(authorities).items() if value},
         }
         try:
             return self._read(await self._client.create(SECRETS, self._namespace, body))
         except AlreadyExists:  # another replica was faster
-            return self._read(await self._client.get(SECRETS, self._namespace, AUTHORITY_SECRET))
+            return self._read(await self._client.get(SECRETS, self._namespace, self._secret))
 
     def _read(self, secret: Mapping[str, Any]) -> tuple[Authorities, str]:
         try:
@@ -178,8 +187,33 @@ class SelfManagedCertificates:
             following = Authority(data["following.crt"], data["following.key"]) if "following.crt" in data else None
             current = Authority(data["ca.crt"], data["ca.key"])
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(_described(self._namespace), "data", "has no ca.crt and ca.key", CURE) from error
+            raise InvalidInput(self._described, "data", "has no ca.crt and ca.key", CURE) from error
         return Authorities(current, following, data.get("former.crt", b"")), str(secret["metadata"]["resourceVersion"])
+
+    @property
+    def _described(self) -> str:
+        return f"Secret {self._namespace}/{self._secret}"
+
+
+class MutualCertificates:
+    """A server's certificates, and the authorities that the certificates of its clients must come from: the same."""
+
+    def __init__(self, own: SelfManagedCertificates) -> None:
+        self.own = own
+        self._trusted = b""
+
+    async def refresh(self, context: ssl.SSLContext) -> None:
+        """Load what is new. What was trusted once stays so while the process runs; its key never was anybody else's."""
+        await self.own.refresh(context)
+        bundle = (await self.own.authorities()).bundle
+        if bundle != self._trusted:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=bundle.decode())
+            self._trusted = bundle
+
+    async def bundle(self, writer: Client) -> bytes | None:
+        """As of the server's own certificates."""
+        return await self.own.bundle(writer)
 
 
 def _data(authorities: Authorities) -> dict[str, str | None]:
@@ -209,10 +243,6 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
         for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
             # With no password given, an encrypted key would have the library ask for one on the terminal.
             each.load_cert_chain(cert, key, password="")
-
-
-def _described(namespace: str) -> str:
-    return f"Secret {namespace}/{AUTHORITY_SECRET}"
 
 
 async def keep_fresh(certificates: Certificates, context: ssl.SSLContext, stop: asyncio.Event) -> None:

@@ -55,22 +55,27 @@ def test_selectors_select_as_elsewhere_in_kubernetes() -> None:
 
 
 def test_fields_of_a_newer_crd_are_ignored() -> None:
-    policy = raw(strategy="Pack", rollout={"percent": 25})
+    policy = raw(aliases=["example.com/card"], rollout={"percent": 25})
     policy["spec"]["devices"][0]["selectors"] = [{"cel": {"expression": "true"}}]
     assert ExtendedResourcePolicy.parse(policy) == ExtendedResourcePolicy.parse(raw())
 
 
 def test_a_status_of_another_version_does_not_stop_the_policy() -> None:
-    policy = {**raw(), "status": {"delivery": "Bind", "pods": "many"}}
+    policy = {**raw(), "status": {"delivery": "Teleport", "pods": "many"}}
     assert ExtendedResourcePolicy.parse(policy) == ExtendedResourcePolicy.parse(raw())
 
 
 BROKEN: dict[str, tuple[tuple[str | int, ...], Any, str, str]] = {
-    "a delivery of a newer version": (("spec", "delivery"), "Bind", "spec.delivery", "'Auto', 'Rewrite', 'Native' or"),
+    "a delivery of a newer version": (("spec", "delivery"), "Teleport", "spec.delivery", "'Bind', 'Native' or 'Off'"),
     "another fate of missed Pods": (("spec", "missedPods"), "Delete", "spec.missedPods", "'Report' or 'Recreate'"),
     "a number as resource name": (("spec", "resourceName"), 7, "spec.resourceName", "string"),
     "a resource name beyond the limit": (("spec", "resourceName"), "a/" + "b" * 400, "spec.resourceName", "308"),
-    "a boolean that YAML made of Off": (("spec", "delivery"), False, "spec.delivery", "'Auto', 'Rewrite', 'Native' or"),
+    "a boolean that YAML made of Off": (
+        ("spec", "delivery"),
+        False,
+        "spec.delivery",
+        "'Auto', 'Rewrite', 'Bind', 'Native' or 'Off'",
+    ),
     "no devices": (("spec", "devices"), [], "spec.devices", "at least 1"),
     "two entries in devices": (
         ("spec", "devices"),
@@ -122,4 +127,4 @@ def test_a_broken_policy_is_refused_with_object_path_and_problem(
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(InvalidInput, match=r"spec\.delivery.*spec\.coexistence"):
-        ExtendedResourcePolicy.parse(raw(delivery="Bind", coexistence="Both"))
+        ExtendedResourcePolicy.parse(raw(delivery="Teleport", coexistence="Both"))

@@ -1,0 +1,42 @@
+"""DeviceTaintRules: taints that an administrator puts on devices from outside of their ResourceSlices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A rule: `selector` is driver, pool and device, each None for any. Without a selector it selects nothing."""
+
+    name: str
+    selector: tuple[str | None, str | None, str | None] | None
+    taint: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """Read a DeviceTaintRule (resource.k8s.io/v1). Raises KeyError or TypeError where its shape is wrong."""
+        spec = raw["spec"]
+        selector = spec.get("deviceSelector")
+        wanted = None if selector is None else (selector.get("driver"), selector.get("pool"), selector.get("device"))
+        return cls(raw["metadata"]["name"], wanted, spec["taint"])
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """Whether the device gets the taint."""
+        if self.selector is None:
+            return False
+        return all(want in (None, have) for want, have in zip(self.selector, (driver, pool, device), strict=True))
+
+
+def tainted(slice_: Mapping[str, Any], rules: Sequence[TaintRule]) -> Mapping[str, Any]:
+    """A ResourceSlice as it is with the taints of the rules on its devices; the same object if there are none."""
+    spec = slice_["spec"]
+    driver, pool = spec.get("driver", ""), (spec.get("pool") or {}).get("name", "")
+    devices, changed = [], False
+    for device in spec.get("devices") or ():
+        taints = [rule.taint for rule in rules if rule.selects(driver, pool, device.get("name", ""))]
+        changed = changed or bool(taints)
+        devices.append({**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device)
+    return {**slice_, "spec": {**spec, "devices": devices}} if changed else slice_

@@ -1,0 +1,339 @@
+"""How fast Bind schedules, beside native kube-scheduler: `make bench-bind PARTS="compare large" > bind.json`.
+
+compare: 500 Pods x 1 device on 100 nodes x 8, at kube-scheduler's default client QPS and at 5000.
+large: 2,000 Pods x 1 device on 400 nodes x 8, at QPS 5000.
+upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes x 10 devices,
+2,500 Pods before and 2,500 measured; both at QPS 5000.
+
+takeover: how long Pods wait when the leader is killed.
+
+filter: what answers to filter (JSON included) and the choice of devices take with 5,000 nodes x 8 and 30,000 allocated,
+against an API server in memory, in one process.
+
+The figures are JSON on stdout; what is being measured is said on stderr. Everything runs on the same machine: control
+plane, operator, schedulers, and the clients that load them. Not a test: nothing here passes or fails, but a cluster in
+which a device is allocated twice gives no figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import resource as resource_usage
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import builders
+from bind_rig import Rig
+from upstream.api import Object, wait_for
+from upstream.build import binary
+from upstream.controlplane import ControlPlane
+from upstream.installation import NAMESPACE, Installation, Replica
+from upstream.processes import free_port
+from upstream.scheduler import BindScheduler
+from upstream.switch import Switch
+
+DRIVER = "gpu.example.com"
+PODS = "/api/v1/namespaces/bench/pods"
+CREATORS = 16
+"""Pods are created by so many clients at once."""
+
+USERS = {
+    "native": "system:kube-scheduler",
+    "bind": f"system:serviceaccount:{NAMESPACE}:drabridge",
+    "bind scheduler": f"system:serviceaccount:{NAMESPACE}:drabridge-scheduler",
+}
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def resource(number: int) -> str:
+    return f"example.com/gpu-{number}"
+
+
+@dataclass
+class Bench:
+    """A cluster, and the operator in it where Bind is measured."""
+
+    plane: ControlPlane
+    delivery: str
+    classes: int
+    replica: Replica | None = None
+    installation: Installation | None = None
+    created: int = 0
+
+    async def create(self, count: int) -> None:
+        names = iter(range(self.created, self.created + count))
+        self.created += count
+
+        async def creator() -> None:
+            for number in names:
+                await self.plane.api.call("POST", PODS, self.pod(number))
+
+        await asyncio.gather(*(creator() for _ in range(CREATORS)))
+
+    def pod(self, number: int) -> Object:
+        limits = {resource(number % self.classes): "1", "cpu": "1m"}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{number}"},
+            "spec": {"containers": [container]},
+        }
+
+    async def bound(self) -> int:
+        unbound = await self.plane.api.call("GET", PODS, query={"fieldSelector": "spec.nodeName=", "limit": "1"})
+        return self.created - len(unbound["items"]) - int(unbound["metadata"].get("remainingItemCount", 0))
+
+    async def measure(self, count: int) -> dict[str, Any]:
+        """Pods a second from the first create to the last binding."""
+        before = self._writes()
+        started = time.monotonic()
+        await self.create(count)
+        created = time.monotonic() - started
+        most = self.created - count // 20
+        await wait_for(self.bound, "most Pods to be bound", until=lambda seen: seen >= most, deadline=600)
+        took_most = time.monotonic() - started
+        await wait_for(self.bound, "all Pods to be bound", until=lambda seen: seen >= self.created, deadline=600)
+        took = time.monotonic() - started
+        await self.check()
+        writes = self._writes() - before
+        return {
+            "pods": count,
+            "seconds": round(took, 2),
+            "created_after": round(created, 2),
+            "per_second": round(count / took, 1),
+            "per_second_of_the_first_95_percent": round(count * 0.95 / took_most, 1),
+            "writes_per_pod": round(sum(writes.values()) / count, 2),
+        }
+
+    def _writes(self) -> Counter[str]:
+        """Writes of who schedules, events aside."""
+        users = ["native"] if self.delivery == "native" else ["bind", "bind scheduler"]
+        return Counter(
+            f"{entry['verb']} {entry['objectRef']['resource']}"
+            for user in users
+            for entry in self.plane.audit_entries(USERS[user])
+            if entry["verb"] in ("create", "update", "patch", "delete")
+            and entry.get("objectRef", {}).get("namespace") == "bench"
+            and entry["objectRef"]["resource"] != "events"
+        )
+
+    async def check(self) -> None:
+        """Raise AssertionError if a device is allocated twice, or a Pod has none."""
+        claims = (await self.plane.api.call("GET", "/apis/resource.k8s.io/v1/namespaces/bench/resourceclaims"))["items"]
+        held = Counter(
+            (result["pool"], result["device"])
+            for claim in claims
+            for result in claim["status"]["allocation"]["devices"]["results"]
+        )
+        assert len(held) == self.created, f"{len(held)} devices for {self.created} Pods"
+        assert max(held.values()) == 1, "a device is allocated twice"
+
+    async def figures(self) -> dict[str, Any]:
+        """What the operator says of itself."""
+        if self.replica is None:
+            return {}
+        binds = {
+            outcome: int(await self.replica.metric("drabridge_extender_binds_total", outcome=outcome))
+            for outcome in ("bound", "conflict", "failed")
+        }
+        return {"binds": binds, "operator_mb": resident(self.replica)}
+
+
+def resident(replica: Replica) -> float:
+    """Resident memory in MB."""
+    for line in Path(f"/proc/{replica.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return round(int(line.split()[1]) / 1024, 1)
+    raise AssertionError("no VmRSS")
+
+
+@asynccontextmanager
+async def bench(
+    delivery: str, *, qps: int | None, nodes: int, devices: int, classes: int = 1, switch: Switch | None = None
+) -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(ControlPlane(binary(), qps=qps, audit=True))
+        for start in range(0, nodes, 20):
+            names = [f"node-{number}" for number in range(start, min(start + 20, nodes))]
+            await asyncio.gather(
+                *(plane.add_node(name, devices=devices, driver=DRIVER, kubelet_version="v1.37.0") for name in names)
+            )
+        for number in range(classes):
+            spec = {
+                "selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}],
+                "extendedResourceName": resource(number),
+            }
+            body = {"metadata": {"name": f"gpu-{number}"}, "spec": spec}
+            await plane.api.call("POST", "/apis/resource.k8s.io/v1/deviceclasses", body)
+        await plane.add_namespace("bench")
+        found = Bench(plane, delivery, classes)
+        if delivery == "bind":
+            await _install(stack, found, qps, switch)
+        yield found
+
+
+async def _install(stack: AsyncExitStack, found: Bench, qps: int | None, switch: Switch | None) -> None:
+    plane = found.plane
+    port = free_port()
+    found.installation = Installation(plane, options=(f"--extender-address=127.0.0.1:{port}",), overlay="bind")
+    await stack.enter_async_context(found.installation)
+    found.replica = found.installation.replicas[0]
+    for number in range(found.classes):
+        spec = {
+            "resourceName": resource(number),
+            "delivery": "Bind",
+            "devices": [{"deviceClassName": f"gpu-{number}"}],
+        }
+        kind = {"apiVersion": "drabridge.io/v1alpha1", "kind": "ExtendedResourcePolicy"}
+        path = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
+        await plane.api.call("POST", path, {**kind, "metadata": {"name": f"gpu-{number}"}, "spec": spec})
+    if switch:
+        switch.target = port
+    scheduler = BindScheduler(plane, switch.port if switch else port, qps=qps)
+    await scheduler.start()
+    stack.callback(scheduler.stop)
+    await asyncio.sleep(3)  # the webhook's caches have the policies by then
+
+
+async def compare() -> list[dict[str, Any]]:
+    return [
+        await _row(delivery, 500, qps=qps, nodes=100, devices=8)
+        for qps in (None, 5000)
+        for delivery in ("native", "bind")
+    ]
+
+
+async def large() -> list[dict[str, Any]]:
+    return [await _row(delivery, 2000, qps=5000, nodes=400, devices=8) for delivery in ("native", "bind")]
+
+
+async def _row(delivery: str, pods: int, *, qps: int | None, nodes: int, devices: int) -> dict[str, Any]:
+    say(f"{delivery}, {pods} Pods, {nodes} nodes x {devices}, QPS {qps or 'default'}")
+    async with bench(delivery, qps=qps, nodes=nodes, devices=devices) as one:
+        row = {"delivery": delivery, "qps": qps or "default", "nodes": nodes, "devices": devices}
+        row |= await one.measure(pods) | await one.figures()
+    say(json.dumps(row))
+    return row
+
+
+async def upstream() -> list[dict[str, Any]]:
+    rows = []
+    for delivery in ("native", "bind"):
+        say(f"{delivery}, 25 classes, 500 nodes x 10")
+        async with bench(delivery, qps=5000, nodes=500, devices=10, classes=25) as one:
+            before = await one.measure(2500)
+            measured = await one.measure(2500)
+            rows.append({"delivery": delivery, "before": before, "measured": measured} | await one.figures())
+        say(json.dumps(rows[-1]))
+    return rows
+
+
+async def takeover() -> dict[str, Any]:
+    """Seconds from the kill of the leader until the other replica leads, and until it has bound a Pod."""
+    say("takeover, 100 nodes x 8")
+    async with AsyncExitStack() as stack:
+        switch = await stack.enter_async_context(Switch())
+        one = await stack.enter_async_context(bench("bind", qps=5000, nodes=100, devices=8, switch=switch))
+        await one.measure(400)
+        port = free_port()
+        assert one.installation
+        other = await one.installation.start_replica(f"--extender-address=127.0.0.1:{port}", webhook_port=free_port())
+        # Made before the kill: the webhook's Service leads to one port here, which goes with its replica.
+        await asyncio.sleep(3)
+        one.installation.replicas[0].process.kill()
+        killed = time.monotonic()
+        body = one.pod(one.created)
+        body["spec"]["schedulerName"] = "drabridge-scheduler"
+        await one.plane.api.call("POST", PODS, body)
+        one.created += 1
+        await wait_for(lambda: other.metric("drabridge_leader"), "the other one to lead", deadline=60)
+        led = time.monotonic() - killed
+        switch.target = port  # what the leader's label does in a cluster
+        await wait_for(one.bound, "the Pod to be bound", until=lambda seen: seen >= one.created, deadline=120)
+        row = {"leads_after_s": round(led, 2), "bound_after_s": round(time.monotonic() - killed, 2)}
+    say(json.dumps(row))
+    return row
+
+
+async def answers(nodes: int = 5000, claims: int = 30_000, pods: int = 200) -> dict[str, Any]:
+    say(f"filter, {nodes} nodes x 8, {claims} devices allocated")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    rig = Rig(nodes=nodes, devices=8)
+    for number in range(claims):
+        rig.world.add("ResourceClaim", _allocated(number, rig.names[number // 6 % nodes], f"gpu-{number % 6}"))
+    gc.freeze()  # as at the beginning of a term
+    filters, binds = [], []
+    for number in range(pods):
+        made = rig.add_pod(builders.pod(f"pod-{number}").app(gpu=1))
+        body = json.dumps({"Pod": made, "NodeNames": rig.names})
+        started = time.perf_counter()
+        args = json.loads(body)
+        found = await rig.bindings.filter(args["Pod"], args["NodeNames"])
+        json.dumps({"NodeNames": found.nodes, "FailedAndUnresolvableNodes": found.failed})
+        filters.append((time.perf_counter() - started) * 1000)
+        started = time.perf_counter()
+        node = found.nodes[number % len(found.nodes)]
+        await rig.bindings.bind("default", f"pod-{number}", made["metadata"]["uid"], node)
+        binds.append((time.perf_counter() - started) * 1000)
+    rest = statistics.quantiles(filters[1:], n=100)
+    row = {
+        "nodes": nodes,
+        "allocated": claims,
+        "filter_first_ms": round(filters[0], 1),
+        "filter_p50_ms": round(rest[49], 2),
+        "filter_p99_ms": round(rest[98], 2),
+        "bind_p99_ms": round(statistics.quantiles(binds, n=100)[98], 2),
+        "memory_mb": round(resource_usage.getrusage(resource_usage.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+    say(json.dumps(row))
+    return row
+
+
+def _allocated(number: int, node: str, device: str) -> Object:
+    name = f"claim-{number}"
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": name, "finalizers": ["x"]},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        "status": {
+            "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [selector]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": name}],
+        },
+    }
+
+
+PARTS: dict[str, Callable[[], Awaitable[Any]]] = {
+    "compare": compare,
+    "large": large,
+    "upstream": upstream,
+    "takeover": takeover,
+    "filter": answers,
+}
+
+
+async def main() -> None:
+    print(json.dumps({part: await PARTS[part]() for part in sys.argv[1:] or PARTS}, indent=2))  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
