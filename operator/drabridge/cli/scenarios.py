@@ -21,6 +21,8 @@ from drabridge.core.errors import InvalidInput
 BAD: Final = "bad scenario"
 """What the error of an answer to a line that is no scenario begins with."""
 
+_TOO_DEEP: Final = "it is nested too deeply"
+
 
 def run(paths: Iterable[str], output: TextIO, faults: UpstreamFaults, strategy: Strategy) -> int:
     """Answer all lines of all files; give the exit code: 2 if a line was no scenario, else 0."""
@@ -29,9 +31,9 @@ def run(paths: Iterable[str], output: TextIO, faults: UpstreamFaults, strategy: 
         for path in paths:
             try:
                 lines: IO[bytes] = sys.stdin.buffer if path == STDIN else stack.enter_context(Path(path).open("rb"))
-                for found in _answers(lines, faults, strategy):
-                    code = 2 if (found["error"] or "").startswith(BAD) else code
-                    output.write(json.dumps(found) + "\n")
+                for is_bad, answered in _answers(lines, faults, strategy):
+                    code = 2 if is_bad else code
+                    output.write(f"{answered}\n")
                     output.flush()  # whoever asks may wait for the answer before the next scenario
             except OSError as error:
                 if isinstance(error, BrokenPipeError):
@@ -42,13 +44,22 @@ def run(paths: Iterable[str], output: TextIO, faults: UpstreamFaults, strategy: 
     return code
 
 
-def _answers(lines: Iterable[bytes], faults: UpstreamFaults, strategy: Strategy) -> Iterator[dict[str, Any]]:
+def _answers(lines: Iterable[bytes], faults: UpstreamFaults, strategy: Strategy) -> Iterator[tuple[bool, str]]:
+    """Whether a line is bad, and its answer as JSON."""
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        scenario, problem = _loaded(line)
-        found = answer(scenario, faults=faults, strategy=strategy)
-        yield {**found, "error": f"{BAD}: line {number}: {problem}"} if problem else found
+        if line.strip():
+            yield _answered(line, number, faults, strategy)
+
+
+def _answered(line: bytes, number: int, faults: UpstreamFaults, strategy: Strategy) -> tuple[bool, str]:
+    scenario, problem = _loaded(line)
+    if not problem:
+        try:
+            found = answer(scenario, faults=faults, strategy=strategy)
+            return (found["error"] or "").startswith(BAD), json.dumps(found)
+        except RecursionError:  # what could only just be read
+            problem = _TOO_DEEP
+    return True, json.dumps({**answer(None), "error": f"{BAD}: line {number}: {problem}"})
 
 
 def _loaded(line: bytes) -> tuple[Any, str]:
@@ -58,6 +69,6 @@ def _loaded(line: bytes) -> tuple[Any, str]:
     except UnicodeDecodeError as error:
         return None, f"byte {error.start} is no UTF-8"
     except RecursionError:
-        return None, "it is nested too deeply"
+        return None, _TOO_DEEP
     except ValueError as error:
         return None, f"it is no JSON: {error}"
