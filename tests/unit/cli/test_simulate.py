@@ -11,7 +11,20 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from allocation_answers import Outcome, random_scenarios, table
-from clusters import NAME, Object, asking, device_class, devices, from_template, node, pod, resource_slice, template
+from clusters import (
+    NAME,
+    Object,
+    asking,
+    device,
+    device_class,
+    devices,
+    exactly,
+    from_template,
+    node,
+    pod,
+    resource_slice,
+    template,
+)
 from drabridge.cli import app
 from drabridge.cli.placements import Output
 
@@ -105,6 +118,31 @@ def test_json_and_yaml_say_the_same() -> None:
     }
     assert by_name["default/late"]["barred"][0]["nodes"] == ["node-1"]
     assert by_name["default/late"]["barred"][0]["cures"]
+
+
+def test_parts_of_devices_administration_and_device_plugins_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    plugin = "plugin.example.com/nic"
+    part = device("gpu-9", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+    objects = [
+        node("node-2", allocatable={plugin: 1}),
+        resource_slice("slice-9", pool="shared", published=[part]),
+        template("some", exactly(capacity={"requests": {"memory": "15Gi"}})),
+        template("all", exactly(count=4, adminAccess=True)),
+        pod("a", spec=from_template("some")),
+        pod("b", spec=from_template("all")),
+        pod("c", asking(1, plugin)),
+    ]
+    some, every, nic = answer(objects)["pods"]
+    assert [(each["shareID"], each["consumedCapacity"]) for each in some["devices"]] == [
+        ("share-0", {"memory": "15Gi"})
+    ]
+    assert [each["adminAccess"] for each in every["devices"]] == [True] * 4
+    assert (nic["node"], nic["devices"]) == ("node-2", [])
+    text = " ".join(simulated(objects, "-o", "wide").stdout.split())
+    assert "gpu.example.com/shared/gpu-9 (memory 15Gi)" in text
+    assert "gpu.example.com/node-1/gpu-0 (for administration)" in text
+    assert "default/c node-2 - - (from device plugins)" in text
 
 
 BAD: dict[str, tuple[list[Object], str]] = {
