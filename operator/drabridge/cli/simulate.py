@@ -56,7 +56,7 @@ otherwise repairs are reproduced there, unless --no-upstream-faults says
 otherwise. A line that is no scenario is answered by an error.
 
 Exit code 0: all Pods fit. 1: some do not. 2: some object or line is broken,
-or the cluster does not answer.
+or the cluster does not show what is needed.
 """
 
 ALL_FIT: Final = 0
@@ -67,6 +67,9 @@ _MANY: Final = 200
 """Pods from which on a bar shows how far it is."""
 
 _KINDS: Final = (*DEVICES, Kind.TEMPLATES)
+
+_NEEDED: Final = frozenset({Kind.NODES, Kind.CLASSES, Kind.SLICES, Kind.CLAIMS, Kind.PODS})
+"""Kinds without which the answer may be wrong."""
 
 
 def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by keyword
@@ -181,7 +184,8 @@ def _simulate(gathered: Gathered, settings: Settings, namespace: str | None) -> 
 
 
 def _code(gathered: Gathered, outcomes: list[Outcome]) -> int:
-    if gathered.faults or gathered.cluster.odd or any(isinstance(each, Broken) for each in outcomes):
+    unseen = _NEEDED & gathered.cluster.unseen.keys()
+    if gathered.faults or gathered.cluster.odd or unseen or any(isinstance(each, Broken) for each in outcomes):
         return BAD_INPUT
     return ALL_FIT if all(isinstance(each, Placed) for each in outcomes) else SOME_DO_NOT
 

@@ -20,13 +20,17 @@ from clusters import (
     devices,
     exactly,
     from_template,
+    inventory,
     node,
     pod,
     resource_slice,
     template,
 )
 from drabridge.cli import app
+from drabridge.cli.gathering import Gathered
 from drabridge.cli.placements import Output
+from drabridge.core.fitting import BODIES
+from drabridge.core.inventory.cluster import Kind
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLUSTER: list[Object] = [
@@ -173,6 +177,21 @@ def test_the_features_decide_which_allocator_it_is() -> None:
     few = "none,prioritizedList=true"
     assert answer([WEB], "--features", few)["flavour"] == "stable"
     assert answer([WEB], "--features", "all,adminAccess=false")["features"]["adminAccess"] is False
+
+
+@pytest.mark.parametrize(("unseen", "code"), [((), 0), ((Kind.POLICIES,), 0), ((Kind.CLAIMS,), 2)])
+def test_a_cluster_has_to_show_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unseen: tuple[Kind, ...], code: int
+) -> None:
+    live = Gathered(inventory([*CLUSTER, pod("waits", asking(9))], keep=BODIES, unseen=unseen))
+    monkeypatch.setattr("drabridge.cli.simulate.gather", lambda *_, **__: live)
+    path = tmp_path / "web.yaml"
+    path.write_text(yaml.safe_dump(WEB))
+    done = run("--from-cluster", "-f", str(path))
+    assert done.exit_code == code, done.output
+    assert "2 of 2 Pods fit" in done.stdout
+    assert all(f"{kind} not seen: forbidden" in done.stderr for kind in unseen)
+    assert "0 of 1 Pods fit" in run("--from-cluster").stdout
 
 
 WRONG = {
