@@ -32,7 +32,7 @@ class Api(World):
         if self.unavailable:
             self.unavailable -= 1
             raise Unavailable("not now")
-        if resource is DEVICE_TAINT_RULES:
+        if resource in DEVICE_TAINT_RULES:
             if self.rules is None:
                 raise Missing("not served")
             yield {"items": self.rules, "metadata": {"resourceVersion": "1"}}
