@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drabridge.cli import capacity, convert, doctor, drain, explain, operator, select
+from drabridge.cli import capacity, convert, doctor, drain, explain, operator, select, simulate
 from drabridge.core.errors import DrabridgeError
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("doctor", help=doctor.HELP)(doctor.doctor)
 app.command("drain", help=drain.HELP)(drain.drain)
 app.command("explain", help=explain.HELP)(explain.explain)
 app.command("select", help=select.HELP)(select.select)
+app.command("simulate", help=simulate.HELP)(simulate.simulate)
 
 
 def main() -> None:

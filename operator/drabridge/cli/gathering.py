@@ -19,6 +19,7 @@ from drabridge.core.errors import DrabridgeError, InvalidInput, Missing, Refused
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.gathering import Gathering
 from drabridge.core.inventory.pods import version_of
+from drabridge.core.inventory.replicas import is_workload, pods_of
 from drabridge.core.policy import PolicyView
 from drabridge.delivery.native import SINCE_KEY, STATE, gate_of, since_of
 from drabridge.kube import resources
@@ -37,7 +38,7 @@ LISTS: Final[Mapping[Kind, tuple[Resource, ...]]] = {
     Kind.CLASSES: (resources.DEVICE_CLASSES,),
     Kind.POLICIES: (resources.EXTENDED_RESOURCE_POLICIES,),
     Kind.SLICES: (resources.RESOURCE_SLICES,),
-    Kind.TAINT_RULES: resources.DEVICE_TAINT_RULES,
+    Kind.TAINT_RULES: resources.DEVICE_TAINT_RULE_VERSIONS,
     Kind.LIMIT_RANGES: (resources.LIMIT_RANGES,),
     Kind.QUOTAS: (resources.RESOURCE_QUOTAS,),
     Kind.DEPLOYMENTS: (resources.DEPLOYMENTS,),
@@ -94,7 +95,26 @@ def gather(
         gc.enable()
 
 
-def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collection[Kind], *, complete: bool) -> Gathered:
+def manifests(paths: Iterable[str], kinds: Iterable[Kind], keep: Collection[Kind]) -> Gathered:
+    """All that there is, as files say, with the Pods that their workloads would make.
+
+    Raises InvalidInput where the files have nothing of it.
+    """
+    gc.disable()
+    try:
+        return _from_files(tuple(paths), tuple(kinds), keep, complete=True, workloads=True)
+    finally:
+        gc.enable()
+
+
+def _from_files(
+    paths: tuple[str, ...],
+    kinds: tuple[Kind, ...],
+    keep: Collection[Kind],
+    *,
+    complete: bool,
+    workloads: bool = False,
+) -> Gathered:
     gathering = Gathering(_policy, keep)
     faults = []
     with bar("reading", sources.characters(paths), worth=1_000_000) as advance:
@@ -103,11 +123,23 @@ def _from_files(paths: tuple[str, ...], kinds: tuple[Kind, ...], keep: Collectio
                 faults.append(each)
             else:
                 gathering.take(each.body)
+                if workloads and is_workload(each.body):
+                    faults += _made(each.body, gathering)
     if not gathering.kinds:
         problem = f"there is no {', '.join(kinds[:3])} or the like in it"
         raise faults[0] if faults else InvalidInput("the input", "", problem, "see --help for how to write a dump")
     unseen = {} if complete else dict.fromkeys(frozenset(kinds) - gathering.kinds - OPTIONAL, NOT_IN_FILES)
     return Gathered(gathering.inventory(datetime.now(UTC), unseen=unseen), tuple(faults))
+
+
+def _made(workload: Mapping[str, Any], gathering: Gathering) -> list[InvalidInput]:
+    """Take in the Pods that a workload would make; what is wrong with it."""
+    try:
+        for pod in pods_of(workload):
+            gathering.take(pod)
+    except InvalidInput as error:
+        return [error]
+    return []
 
 
 def _policy(raw: Mapping[str, Any]) -> PolicyView:

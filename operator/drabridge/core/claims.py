@@ -88,7 +88,7 @@ class ClaimView:
         return cls(
             namespace=metadata["namespace"],
             name=metadata["name"],
-            uid=metadata["uid"],
+            uid=metadata.get("uid", ""),  # a manifest has none
             owner_name=owner.get("name", ""),
             owner_uid=owner.get("uid", ""),
             special=metadata.get("annotations", {}).get(SPECIAL_CLAIM) == "true",

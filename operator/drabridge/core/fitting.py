@@ -6,7 +6,7 @@ memory, and everything else that a scheduler weighs is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,13 +14,14 @@ from drabridge.core.allocation.allocate import allocate
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.nodes import Node, SelectorProblem, matches
 from drabridge.core.allocation.outcomes import Allocated, Undecided
+from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, claim_label, holdings
 from drabridge.core.allocation.why import Why, explain
 from drabridge.core.claims import claim_body
 from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.cluster import Inventory, Kind
-from drabridge.core.inventory.nodes import NodeRecord, untolerated
+from drabridge.core.inventory.nodes import NodeRecord, Taint, untolerated
 from drabridge.core.inventory.pods import PodRecord
 from drabridge.core.inventory.shape import Raw
 from drabridge.core.inventory.slices import TaintRule
@@ -34,6 +35,10 @@ MOST: Final = 10_000
 
 EXPLAINED: Final = 100
 """Nodes that are looked at closely when nothing fits; the others are counted."""
+
+
+CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""What spec.unschedulable of a node means to Pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +78,37 @@ def shape_of(pod: PodRecord, cluster: Inventory) -> Shape:
     Raises InvalidInput where the Pod asks for no devices, or for what does not exist.
     """
     found = [*_own(pod, cluster), *_templates(pod, cluster)]
-    served = {
-        name: mapping.device_class
-        for name in sorted({ask.resource for ask in pod.view.extended()} - cluster.plugin_nodes.keys())
-        if (mapping := cluster.class_map.resolve(name))
-    }
-    if asked := ask_for(pod.view, served, cluster.cluster_view) if served else pod.asked:
-        classes = {
-            request.resource: mapping.device_class
-            for request in asked.requests
-            if (mapping := cluster.class_map.resolve(request.resource))
-        }
-        if cluster.own_claim(pod) is None and len(classes) == len({request.resource for request in asked.requests}):
-            found.append(claim_body(pod.view, "extended-resources", asked, classes))
+    if (extended := extended_claim(pod, cluster, "extended-resources")) is not None:
+        found.append(extended)
     if not found:
         cure = "ask for an extended resource that a DeviceClass serves, or bring a ResourceClaim"
         raise InvalidInput(pod.view.described, "", "it brings no claim that is not allocated", cure)
     return Shape(tuple(found), pod)
+
+
+def extended_claim(pod: PodRecord, cluster: Inventory, name: str, plugins: Collection[str] | None = None) -> Raw | None:
+    """The claim that is still to be made for a Pod's extended resources; None if there is one, or nothing to claim.
+
+    `plugins` are the names that device plugins serve; by default all that they serve on any node.
+    Raises InvalidInput where its quantities are not numbers of devices.
+    """
+    served = {
+        name: mapping.device_class
+        for name in sorted({ask.resource for ask in pod.view.extended()})
+        if name not in (cluster.plugin_nodes if plugins is None else plugins)
+        if (mapping := cluster.class_map.resolve(name))
+    }
+    asked = ask_for(pod.view, served, cluster.cluster_view) if served else pod.asked
+    if not asked or cluster.own_claim(pod) is not None:
+        return None
+    classes = {
+        request.resource: mapping.device_class
+        for request in asked.requests
+        if (mapping := cluster.class_map.resolve(request.resource))
+    }
+    if len(classes) != len({request.resource for request in asked.requests}):
+        return None
+    return claim_body(pod.view, name, asked, classes)
 
 
 def _own(pod: PodRecord, cluster: Inventory) -> Iterator[Raw]:
@@ -101,15 +120,19 @@ def _own(pod: PodRecord, cluster: Inventory) -> Iterator[Raw]:
 
 def _templates(pod: PodRecord, cluster: Inventory) -> Iterator[Raw]:
     """Claims that are still to be made from templates."""
-    known = {claim_label(raw): raw for raw in cluster.bodies.get(Kind.TEMPLATES, ())}
     for entry in pod.view.resource_claims:
         if entry.template_name and entry.name not in pod.claims:
-            key = f"{pod.view.namespace}/{entry.template_name}"
-            if key not in known:
-                cure = "create it, or put it into the files"
-                raise InvalidInput(f"ResourceClaimTemplate {key}", "", "it does not exist", cure)
-            spec: Any = (known[key].get("spec") or {}).get("spec")
-            yield {"metadata": {"namespace": pod.view.namespace, "name": f"from-{entry.template_name}"}, "spec": spec}
+            yield template_claim(pod.view.namespace, entry.template_name, f"from-{entry.template_name}", cluster)
+
+
+def template_claim(namespace: str, template: str, name: str, cluster: Inventory) -> Raw:
+    """The claim that is still to be made from a template. Raises InvalidInput where there is no such template."""
+    key = f"{namespace}/{template}"
+    for raw in cluster.bodies.get(Kind.TEMPLATES, ()):
+        if claim_label(raw) == key:
+            spec: Any = (raw.get("spec") or {}).get("spec")
+            return {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
+    raise InvalidInput(f"ResourceClaimTemplate {key}", "", "it does not exist", "create it, or put it into the files")
 
 
 class Fitting:
@@ -117,9 +140,9 @@ class Fitting:
 
     def __init__(self, cluster: Inventory) -> None:
         """Raises InvalidInput for slices and classes that cannot be read."""
-        slices = [_tainted(raw, cluster.taint_rules) for raw in cluster.bodies.get(Kind.SLICES, ())]
+        slices = [tainted(raw, cluster.taint_rules) for raw in cluster.bodies.get(Kind.SLICES, ())]
         self._snapshot = Snapshot.of(slices, cluster.bodies.get(Kind.CLASSES, ()))
-        self._state = _state(cluster.bodies.get(Kind.CLAIMS, ()))
+        self._state = state_of(cluster.bodies.get(Kind.CLAIMS, ()))
         self._nodes = cluster.nodes
 
     def room(self, shape: Shape, most: int = MOST) -> Room:
@@ -127,14 +150,14 @@ class Fitting:
 
         Raises AllocationError where the claims can be allocated nowhere, whatever is free.
         """
-        claims = tuple(Claim.of(_defaulted(raw)) for raw in shape.claims)
+        claims = tuple(Claim.of(defaulted(raw)) for raw in shape.claims)
         state = self._state
         counts: dict[str, int] = {}
         left: dict[str, list[NodeRecord]] = {}
         full: list[NodeRecord] = []
         for node in self._nodes:
-            if barrier := _barrier(node, shape.pod):
-                left.setdefault(barrier, []).append(node)
+            if reason := barrier(node, shape.pod):
+                left.setdefault(reason, []).append(node)
                 continue
             count, state = self._fill(node, claims, state, most - sum(counts.values()))
             if count:
@@ -142,16 +165,16 @@ class Fitting:
             else:
                 full.append(node)
         barred = [Barred(reason, _names(nodes)) for reason, nodes in left.items()]
-        return Room(counts, (*barred, *(() if counts else self._explained(full, claims))))
+        return Room(counts, (*barred, *(() if counts else explained(self._snapshot, self._state, full, claims))))
 
     def _fill(
         self, node: NodeRecord, claims: tuple[Claim, ...], state: AllocatedState, most: int
     ) -> tuple[int, AllocatedState]:
-        place, count = _place(node), 0
+        at, count = place(node), 0
         while count < most:
             # Each Pod has claims of its own, which hold what they get under names of their own.
             mine = [replace(claim, name=f"{claim.name}-{node.name}-{count}") for claim in claims]
-            found = allocate(self._snapshot, state, place, mine)
+            found = allocate(self._snapshot, state, at, mine)
             if not isinstance(found, Allocated):
                 break
             for claim, allocation in zip(mine, found.results, strict=True):
@@ -161,24 +184,31 @@ class Fitting:
                 return most, state  # it takes nothing (administration only), so there is no end
         return count, state
 
-    def _explained(self, nodes: Sequence[NodeRecord], claims: Sequence[Claim]) -> list[Barred]:
-        """Why the claims do not fit on nodes where they might, in groups, the largest first."""
-        groups: dict[str, list[NodeRecord]] = {}
-        cures: dict[str, tuple[str, ...]] = {}
-        for node in nodes[:EXPLAINED]:
-            outcome = allocate(self._snapshot, self._state, _place(node), claims)
-            if isinstance(outcome, Undecided):
-                groups.setdefault(outcome.error, []).append(node)
-                continue
-            why = explain(self._snapshot, self._state, _place(node), claims)
-            reason = _said(why)
-            groups.setdefault(reason, []).append(node)
-            cures.setdefault(reason, tuple(map(str, why.changes)))
-        found = [Barred(reason, _names(members), cures.get(reason, ())) for reason, members in groups.items()]
-        found.sort(key=lambda each: -len(each.nodes))
-        if len(nodes) > EXPLAINED:
-            found.append(Barred("not looked at closely", _names(nodes[EXPLAINED:])))
-        return found
+
+def explained(
+    snapshot: Snapshot,
+    state: AllocatedState,
+    nodes: Sequence[NodeRecord],
+    claims: Sequence[Claim],
+    settings: Settings = DEFAULTS,
+) -> list[Barred]:
+    """Why the claims do not fit on nodes where they might, in groups, the largest first."""
+    groups: dict[str, list[NodeRecord]] = {}
+    cures: dict[str, tuple[str, ...]] = {}
+    for node in nodes[:EXPLAINED]:
+        outcome = allocate(snapshot, state, place(node), claims, settings)
+        if isinstance(outcome, Undecided):
+            groups.setdefault(outcome.error, []).append(node)
+            continue
+        why = explain(snapshot, state, place(node), claims, settings)
+        reason = _said(why)
+        groups.setdefault(reason, []).append(node)
+        cures.setdefault(reason, tuple(map(str, why.changes)))
+    found = [Barred(reason, _names(members), cures.get(reason, ())) for reason, members in groups.items()]
+    found.sort(key=lambda each: -len(each.nodes))
+    if len(nodes) > EXPLAINED:
+        found.append(Barred("not looked at closely", _names(nodes[EXPLAINED:])))
+    return found
 
 
 def _said(why: Why) -> str:
@@ -192,7 +222,7 @@ def _said(why: Why) -> str:
     return why.summary()
 
 
-def _defaulted(raw: Raw) -> Raw:
+def defaulted(raw: Raw) -> Raw:
     """A claim as the API server would have stored it: a manifest may leave mode and count out."""
     spec: Any = raw.get("spec") or {}
     devices: Any = spec.get("devices") or {}
@@ -222,27 +252,28 @@ def _names(nodes: Iterable[NodeRecord]) -> tuple[str, ...]:
     return tuple(node.name for node in nodes)
 
 
-def _place(node: NodeRecord) -> Node:
+def place(node: NodeRecord) -> Node:
+    """A node as the allocation core sees it."""
     return Node(node.name, node.labels, node.declared_features)
 
 
-def _barrier(node: NodeRecord, pod: PodRecord) -> str:
+def barrier(node: NodeRecord, pod: PodRecord) -> str:
     """What keeps the Pod off a node whatever its devices are; "" if nothing does."""
-    if node.unschedulable:
+    if node.unschedulable and untolerated((CORDON,), pod.tolerations):
         return "cordoned"
     if taint := untolerated(node.taints, pod.tolerations):
         return f"taint {taint} is not tolerated"
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
         return "nodeSelector does not match"
     try:
-        if pod.node_affinity and not matches(pod.node_affinity, _place(node)):
+        if pod.node_affinity and not matches(pod.node_affinity, place(node)):
             return "node affinity does not match"
     except SelectorProblem as problem:
         return f"node affinity: {problem}"
     return ""
 
 
-def _state(claims: Iterable[Raw]) -> AllocatedState:
+def state_of(claims: Iterable[Raw]) -> AllocatedState:
     """What is in use. A claim that holds what another one has already (doctor says so) adds nothing."""
     state = AllocatedState()
     for raw in claims:
@@ -255,7 +286,7 @@ def _state(claims: Iterable[Raw]) -> AllocatedState:
     return state
 
 
-def _tainted(raw: Raw, rules: Sequence[TaintRule]) -> Raw:
+def tainted(raw: Raw, rules: Sequence[TaintRule]) -> Raw:
     """A slice whose devices have the taints of DeviceTaintRules as well, as schedulers see them."""
     spec: Any = raw.get("spec") or {}
     driver, pool = spec.get("driver"), (spec.get("pool") or {}).get("name")

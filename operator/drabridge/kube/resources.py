@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 
@@ -79,11 +79,11 @@ VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
 RESOURCE_CLAIM_TEMPLATES = Resource(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True
 )
-DEVICE_TAINT_RULES = tuple(
-    Resource("resource.k8s.io", version, "devicetaintrules", "DeviceTaintRule", namespaced=False)
-    for version in ("v1", "v1beta2", "v1alpha3")
+DEVICE_TAINT_RULE_VERSIONS = (
+    DEVICE_TAINT_RULES,
+    *(replace(DEVICE_TAINT_RULES, version=version) for version in ("v1beta2", "v1alpha3")),
 )
-"""In the versions that API servers from 1.34 on may serve them in, the newest first."""
+"""What API servers from 1.34 on may serve them in, the newest first."""
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
