@@ -20,7 +20,7 @@ from drabridge.kube.caches import BindStores, Caches, Change, Store
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.recorder import ObjectRef, Recorder
-from drabridge.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS
+from drabridge.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULE_VERSIONS, PODS
 
 LEADER_LABEL = "drabridge.io/leader"
 """On the Lease holder's own Pod: the extender's Service selects it, so that kube-scheduler reaches nobody else."""
@@ -126,7 +126,7 @@ class BindTerm:
 
     async def _look_at_rules(self) -> None:
         """There are few of them, and before 1.37 most API servers do not serve them: asked for, not watched."""
-        for resource in DEVICE_TAINT_RULES:
+        for resource in DEVICE_TAINT_RULE_VERSIONS:
             rules = []
             try:
                 async for page in self._client.list_pages(resource):

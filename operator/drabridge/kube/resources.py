@@ -53,11 +53,13 @@ LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", namespaced=True)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 EXTENDED_RESOURCE_POLICIES = Resource(
     "drabridge.io", "v1alpha1", "extendedresourcepolicies", "ExtendedResourcePolicy", namespaced=False
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 CORE_EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
 """The same events, which this group lets one select by the object that they are about."""
