@@ -20,7 +20,7 @@ from drabridge.kube.caches import BindStores, Caches, Change, Store
 from drabridge.kube.client import Client, PatchType
 from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.recorder import ObjectRef, Recorder
-from drabridge.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS
+from drabridge.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULE_VERSIONS, PODS
 
 LEADER_LABEL = "drabridge.io/leader"
 """On the Lease holder's own Pod: the extender's Service selects it, so that kube-scheduler reaches nobody else."""
@@ -126,15 +126,17 @@ class BindTerm:
 
     async def _look_at_rules(self) -> None:
         """There are few of them, and before 1.37 most API servers do not serve them: asked for, not watched."""
-        rules = []
-        try:
-            async for page in self._client.list_pages(DEVICE_TAINT_RULES):
-                rules += [TaintRule.of(raw) for raw in page["items"]]
-        except Missing:
+        for resource in DEVICE_TAINT_RULE_VERSIONS:
+            rules = []
+            try:
+                async for page in self._client.list_pages(resource):
+                    rules += [TaintRule.of(raw) for raw in page["items"]]
+            except Missing:
+                continue
+            if self._devices.taint(tuple(rules)):
+                self._may_fit = True
+                _log.info("DeviceTaintRules", rules=len(rules))
             return
-        if self._devices.taint(tuple(rules)):
-            self._may_fit = True
-            _log.info("DeviceTaintRules", rules=len(rules))
 
     async def _wake(self) -> None:
         """Have kube-scheduler try the Pods again that fitted nowhere.

@@ -16,7 +16,7 @@ from drabridge.delivery.bindterm import LEADER_LABEL, WAKEUP, BindTerm
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches
 from drabridge.kube.clock import Clock
-from drabridge.kube.resources import DEVICE_TAINT_RULES, PODS, Resource
+from drabridge.kube.resources import DEVICE_TAINT_RULE_VERSIONS, PODS, Resource
 from upstream import kubelet
 
 METRICS = Metrics()
@@ -32,7 +32,7 @@ class Api(World):
         if self.unavailable:
             self.unavailable -= 1
             raise Unavailable("not now")
-        if resource is DEVICE_TAINT_RULES:
+        if resource in DEVICE_TAINT_RULE_VERSIONS:
             if self.rules is None:
                 raise Missing("not served")
             yield {"items": self.rules, "metadata": {"resourceVersion": "1"}}
