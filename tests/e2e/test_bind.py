@@ -354,6 +354,9 @@ WRITES = {
     "pod status": ("PATCH", "/pods/[^/]*/status"),
     "binding": ("POST", "/pods/[^/]*/binding"),
 }
+EACH_WRITE = [pytest.param(write, marks=() if write == "claim status" else pytest.mark.slow) for write in WRITES]
+"""One of them in each run, the others in `make soak`: some wait for a Lease, or for kube-scheduler's backoff."""
+
 FAULTS = (
     Fault.CONFLICT,
     Fault.TOO_MANY_REQUESTS,
@@ -363,7 +366,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", EACH_WRITE)
 async def test_a_write_that_fails_ends_in_a_bound_pod_or_in_nothing(
     site: BindSite, ns: str, serve: Serve, write: str
 ) -> None:
@@ -382,7 +385,7 @@ async def test_a_write_that_fails_ends_in_a_bound_pod_or_in_nothing(
     await wait_for(lambda: claims(site, ns), "all claims to go", until=lambda left: not left)
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", EACH_WRITE)
 async def test_a_leader_that_is_killed_on_the_way_leaves_nothing_that_its_successor_does_not_clear(
     site: BindSite, ns: str, serve: Serve, write: str
 ) -> None:
@@ -398,7 +401,7 @@ async def test_a_leader_that_is_killed_on_the_way_leaves_nothing_that_its_succes
     await check(site, ns)
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", EACH_WRITE)
 async def test_a_leader_that_is_paused_on_the_way_writes_nothing_when_it_wakes_up(
     site: BindSite, ns: str, serve: Serve, write: str
 ) -> None:
