@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from drabridge.core.doctor.findings import Check, Finding
 from drabridge.core.doctor.registry import diagnose
 from drabridge.core.inventory.cluster import Inventory
+
+NOT_SEEN: Final = "NotSeen"
+"""The reason where something may hold the object up, and what would tell was not seen."""
 
 
 @dataclass(frozen=True, slots=True)

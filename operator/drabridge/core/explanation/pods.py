@@ -5,20 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from drabridge.core.allocation.outcomes import AllocationError
 from drabridge.core.claims import LATE_AFTER, Waiting, next_step
+from drabridge.core.cluster import Gate
 from drabridge.core.doctor.findings import counted, listed
 from drabridge.core.errors import InvalidInput
 from drabridge.core.explanation.claims import asked, devices, missing_class
 from drabridge.core.explanation.names import served, unserved
-from drabridge.core.explanation.page import HeldUp, Page, Section, related
+from drabridge.core.explanation.page import NOT_SEEN, HeldUp, Page, Section, related
 from drabridge.core.fitting import Barred, Fitting, shape_of
 from drabridge.core.inventory.claims import ClaimRecord
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.pods import EventRecord, PodRecord
+from drabridge.core.podview import Ask, ContainerKind
+from drabridge.core.policy import Coexistence
+from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import ClaimNames, Rewrite, decide, our_claim
 
@@ -58,6 +63,8 @@ def _conclusion(pod: PodRecord, claims: list[ClaimRecord], held_up: HeldUp | Non
     place = f" on {pod.view.node_name}" if pod.view.node_name else ""
     if pod.ended:
         return f"It has ended ({pod.view.phase}) and needs no devices."
+    if held_up and held_up.reason == NOT_SEEN:
+        return f"It is {pod.view.phase or 'there'}{place}; whether it gets devices cannot be told."
     if held_up:
         return f"It is held up: {held_up.reason}."
     if count:
@@ -111,12 +118,55 @@ def _gated(pod: PodRecord, _: Inventory) -> HeldUp | None:
 
 def _name_unserved(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
     """A name that nobody serves, neither a plugin nor DRA by any way."""
-    if Kind.CLASSES in cluster.unseen:
-        return None
+    return next((each for each in _unserved(pod, cluster) if each.reason != NOT_SEEN), None)
+
+
+def _untold(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """A name of which nobody can say whether it is served."""
+    return next((each for each in _unserved(pod, cluster) if each.reason == NOT_SEEN), None)
+
+
+def _unserved(pod: PodRecord, cluster: Inventory) -> Iterator[HeldUp]:
     for ask in pod.view.extended() if pod.waiting else ():
         if ask.resource not in cluster.plugin_nodes and (found := unserved(ask.resource, cluster)):
-            return found
+            yield found
+
+
+def _more_than_a_plugin_has(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """More devices than any node has, of a name that only device plugins serve."""
+    for name in _names(pod) if pod.waiting else ():
+        most = max((node.allocatable.get(name, 0) for node in cluster.nodes), default=0)
+        if most and _only_by_plugins(name, cluster) and (asked := _least(pod, name)) > most:
+            evidence = f"{asked} {name} asked, no node offers more than {most}"
+            return HeldUp("NoDevices", evidence, (f"ask for at most {most}, or add devices to a node",))
     return None
+
+
+def _only_by_plugins(name: str, cluster: Inventory) -> bool:
+    policy = cluster.effective_policies.get(name)
+    if policy and policy.coexistence is Coexistence.REWRITE:
+        return False
+    return cluster.class_map.native(name) is None or cluster.gate is Gate.OFF
+
+
+def _least(pod: PodRecord, name: str) -> int:
+    """What a Pod needs of a name at the least: sidecars that run beside an init container would add to that."""
+    together, alone = 0, 0
+    for ask in pod.view.extended():
+        if ask.resource == name:
+            count = _count(ask)
+            if ask.container.kind is ContainerKind.INIT:
+                alone = max(alone, count)
+            else:
+                together += count
+    return max(together, alone)
+
+
+def _count(ask: Ask) -> int:
+    try:
+        return Quantity.parse(ask.request).ceil()
+    except ValueError:
+        return 0  # no API server would have stored it
 
 
 def _left_alone(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
@@ -214,7 +264,14 @@ def _scheduler_says(pod: PodRecord, _: Inventory) -> HeldUp | None:
     if not pod.waiting or not pod.unscheduled:
         return None
     cure = "see what the scheduler misses: CPU, memory, ports, affinity; the devices are there"
+    if short := [name for name in _names(pod) if _is_short(name, pod.unscheduled)]:
+        cure = f"{listed(short)} is what is short: wait, ask for less, or add devices"
     return HeldUp("Unschedulable", pod.unscheduled, (cure,))
+
+
+def _is_short(name: str, message: str) -> bool:
+    """Whether kube-scheduler says so of this very name, and not of one that begins like it."""
+    return re.search(rf"Insufficient {re.escape(name)}(?![\w./-]*\w)", message) is not None
 
 
 def _without_allocation(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
@@ -256,6 +313,7 @@ def _node_says(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
 HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
     _gated,
     _name_unserved,
+    _more_than_a_plugin_has,
     _left_alone,
     _template_missing,
     _claim_missing,
@@ -265,4 +323,5 @@ HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
     _scheduler_says,
     _without_allocation,
     _node_says,
+    _untold,
 )

@@ -24,6 +24,7 @@ from clusters import (
 from drabridge.core.explanation.claims import explain_claim
 from drabridge.core.explanation.classes import explain_class
 from drabridge.core.explanation.names import explain_name
+from drabridge.core.inventory.cluster import Kind
 
 NEW = [server("v1.37.0"), node("node-1"), resource_slice("slice-1"), device_class(extendedResourceName=NAME)]
 
@@ -82,6 +83,25 @@ def test_a_resource_name(objects: list[Object], reason: str | None, line: str) -
     page = explain_name(NAME, inventory(objects))
     assert (page.held_up.reason if page.held_up else None) == reason
     assert any(line in each for each in page.sections[0].lines)
+
+
+UNTOLD: dict[str, tuple[list[Object], tuple[Kind, ...], str]] = {
+    "without the classes": ([], (Kind.CLASSES,), "unknown"),
+    "by an annotation, where drabridge was not looked for": (
+        [device_class(metadata={"annotations": {"drabridge.io/extended-resource-name": NAME}})],
+        (Kind.DEPLOYMENTS, Kind.MUTATING),
+        "delivery: unknown; drabridge was not seen",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "unseen", "line"), UNTOLD.values(), ids=UNTOLD)
+def test_who_serves_a_name_cannot_be_told(objects: list[Object], unseen: tuple[Kind, ...], line: str) -> None:
+    page = explain_name(NAME, inventory(objects, unseen=unseen))
+    assert page.conclusion == f"Who serves {NAME} cannot be told."
+    assert page.held_up is not None
+    assert page.held_up.reason == "NotSeen"
+    assert line in page.sections[0].lines
 
 
 def test_who_waits_for_a_name_and_what_is_free() -> None:

@@ -40,7 +40,15 @@ from rewriting import OLD, rewritten
 
 NEW = [server("v1.37.0"), node("node-1"), resource_slice("slice-1"), device_class(extendedResourceName=NAME)]
 PLAIN = [server("v1.35.0"), node("node-1", kubelet="v1.35.0"), resource_slice("slice-1"), device_class()]
-SAID = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes: Insufficient cpu."}]}
+
+
+def unscheduled(message: str) -> Object:
+    """The status of a Pod of which kube-scheduler says so."""
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}
+
+
+SAID = unscheduled("0/1 nodes: Insufficient cpu.")
+ANNOTATED = device_class(metadata={"annotations": {"drabridge.io/extended-resource-name": NAME}})
 ON_NODE = {"nodeName": "node-1"}
 
 
@@ -77,7 +85,7 @@ HELD_UP: dict[str, Case] = {
     "the gate is off and there is no drabridge": Case(
         [
             *PLAIN[:3],
-            device_class(metadata={"annotations": {"drabridge.io/extended-resource-name": NAME}}),
+            ANNOTATED,
             pod("web", asking()),
         ],
         "GateOff",
@@ -136,6 +144,39 @@ HELD_UP: dict[str, Case] = {
         [server("v1.35.0"), node("node-1", allocatable={NAME: 2}), pod("web", asking(), status=SAID)],
         "Unschedulable",
         "Insufficient cpu",
+    ),
+    "a name of which the scheduler finds too few": Case(
+        [
+            server("v1.35.0"),
+            node("node-1", allocatable={NAME: 4}),
+            pod("web", asking(2), status=unscheduled(f"0/1 nodes: 1 Insufficient {NAME}.")),
+        ],
+        "Unschedulable",
+        f"Insufficient {NAME}",
+        f"{NAME} is what is short",
+    ),
+    "a longer name of which the scheduler finds too few": Case(
+        [*NEW, pod("web", asking(), status=unscheduled(f"0/1 nodes: 1 Insufficient {NAME}.shared."))],
+        "Unschedulable",
+        "",
+        "the devices are there",
+    ),
+    "more than a device plugin has on any node": Case(
+        [
+            server("v1.35.0"),
+            node("node-1", allocatable={NAME: 4}),
+            node("node-2", allocatable={NAME: 2}),
+            pod("web", asking(3), asking(2), status=unscheduled(f"Insufficient {NAME}")),
+        ],
+        "NoDevices",
+        f"5 {NAME} asked, no node offers more than 4",
+        "ask for at most 4",
+    ),
+    "a class whose annotation nobody reads": Case(
+        [server("v1.37.0"), node("node-1"), ANNOTATED, pod("web", asking())],
+        "ClassDiffers",
+        "in its annotation, which kube-scheduler does not read",
+        "install drabridge",
     ),
     "on a node without an allocation": Case(
         [*NEW, pod("web", spec=ON_NODE | uses("c")), claim("c")], "NodeNameSet", "default/c is not allocated"
@@ -258,11 +299,37 @@ def test_what_was_not_seen_is_not_held_against_it(kind: Kind) -> None:
         Kind.CLAIMS: "NameNotServed",
         Kind.TEMPLATES: "NameNotServed",
         Kind.SLICES: "NameNotServed",
-        Kind.NODES: "NameNotServed",
+        Kind.NODES: "ClaimMissing",
     }
     held_up = page_of(objects, unseen=(kind,)).held_up
     assert held_up is not None
     assert held_up.reason == reasons[kind]
+
+
+UNTOLD: dict[str, tuple[list[Object], tuple[Kind, ...], str]] = {
+    "who serves the name": ([], (Kind.CLASSES, Kind.NODES), "DeviceClass, Node not seen"),
+    "whether a device plugin serves the name": ([], (Kind.NODES,), "Node not seen"),
+    "whether drabridge is there": (
+        [node("node-1"), resource_slice("slice-1"), ANNOTATED],
+        (Kind.DEPLOYMENTS, Kind.MUTATING),
+        "Deployment, MutatingWebhookConfiguration not seen",
+    ),
+    "whether the gate is on": (
+        [node("node-1"), resource_slice("slice-1"), device_class("gpu")],
+        (),
+        "nothing shows that",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "unseen", "evidence"), UNTOLD.values(), ids=UNTOLD)
+def test_what_cannot_be_told(objects: list[Object], unseen: tuple[Kind, ...], evidence: str) -> None:
+    name = "deviceclass.resource.kubernetes.io/gpu" if not unseen else NAME
+    page = page_of([*objects, pod("web", asking(resource=name))], unseen=unseen)
+    assert page.held_up is not None
+    assert page.held_up.reason == "NotSeen"
+    assert evidence in page.held_up.evidence
+    assert page.conclusion == "It is Pending; whether it gets devices cannot be told."
 
 
 def test_doctor_s_findings_about_it_stand_below() -> None:
