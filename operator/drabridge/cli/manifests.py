@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -64,8 +65,17 @@ def _below(directory: Path) -> Iterator[Path]:
     for parent, names, files in os.walk(directory):
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith(SUFFIXES) and not name.startswith("."):
-                yield Path(parent) / name
+            path = Path(parent) / name
+            if name.endswith(SUFFIXES) and not name.startswith(".") and not _is_special(path):
+                yield path
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a pipe, a socket or a device: reading it may never end."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False  # `_read` says what is wrong with it
 
 
 def _read(path: Path, *, named: bool) -> Manifest | Unread:

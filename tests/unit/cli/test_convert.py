@@ -273,6 +273,14 @@ def test_a_cluster_scoped_kind_needs_to_be_told_where_its_pods_run(tmp_path: Pat
     assert run(path, "--reverse", "-n", "team", "--stdout").out == spec
 
 
+def test_pipes_in_directories_are_left_out(pod: Path) -> None:
+    os.mkfifo(pod.parent / "pipe.yaml")
+    command = [Path(sys.executable).with_name("drabridge"), "convert", pod.parent, *MAP]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "pod.yaml" in done.stdout + done.stderr
+    assert "pipe.yaml" not in done.stdout + done.stderr
+
+
 def test_hidden_directories_and_other_files_are_left_out(pod: Path) -> None:
     (pod.parent / ".git").mkdir()
     (pod.parent / ".git" / "x.yaml").write_text(POD)
