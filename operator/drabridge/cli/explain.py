@@ -23,7 +23,7 @@ from drabridge.core.explanation.names import explain_name
 from drabridge.core.explanation.page import Page
 from drabridge.core.explanation.pods import explain_pod
 from drabridge.core.fitting import BODIES
-from drabridge.core.inventory.cluster import Inventory, Kind
+from drabridge.core.inventory.cluster import Inventory, Kind, Odd
 
 HELP = """Explain one object: what it asks, who serves it, what it got.
 
@@ -98,11 +98,11 @@ def explain(
         kind, name = _parsed(target)
         about = name if kind == "pod" else ""
         gathered = gather(filename, kubeconfig, context, keep=BODIES, events_of=about)
+        _complain(gathered)
         page = _page(kind, name, namespace, gathered.cluster)
     except DrabridgeError as error:
         sys.stderr.write(f"drabridge: {terminal.one_line(str(error))}\n")
         raise typer.Exit(UNDONE) from None
-    _complain(gathered)
     if output is Output.JSON:
         sys.stdout.write(json.dumps(_as_json(page), indent=2) + "\n")
     else:
@@ -123,17 +123,17 @@ def _parsed(target: str) -> tuple[str, str]:
 
 def _page(kind: str, name: str, namespace: str | None, cluster: Inventory) -> Page:
     if kind == "pod":
-        return explain_pod(_the_one("Pod", name, namespace, cluster.pods_by_key), cluster)
+        return explain_pod(_the_one(Kind.PODS, name, namespace, cluster.pods_by_key, cluster.odd), cluster)
     if kind == "claim":
-        return explain_claim(_the_one("ResourceClaim", name, namespace, cluster.claims_by_key), cluster)
+        return explain_claim(_the_one(Kind.CLAIMS, name, namespace, cluster.claims_by_key, cluster.odd), cluster)
     if kind == "name":
         return explain_name(name, cluster)
     if name not in cluster.classes_by_name:
-        raise _missing(f"DeviceClass {name}", cluster.classes_by_name)
+        raise _missing(f"DeviceClass {name}", cluster.classes_by_name, cluster.odd)
     return explain_class(cluster.classes_by_name[name], cluster)
 
 
-def _the_one(kind: str, name: str, namespace: str | None, known: Mapping[str, T]) -> T:
+def _the_one(kind: Kind, name: str, namespace: str | None, known: Mapping[str, T], odd: Iterable[Odd]) -> T:
     """The object of that name. Raises InvalidInput where there is none, or the namespace is in doubt."""
     key = f"{namespace or 'default'}/{name}"
     if key in known:
@@ -141,10 +141,16 @@ def _the_one(kind: str, name: str, namespace: str | None, known: Mapping[str, T]
     elsewhere = sorted(each for each in known if each.endswith(f"/{name}"))
     if namespace is None and len(elsewhere) == 1:
         return known[elsewhere[0]]
-    raise _missing(f"{kind} {key}", elsewhere or known)
+    for each in odd if namespace is None else ():
+        if each.object.startswith(f"{kind} ") and each.object.endswith(f"/{name}"):
+            raise _missing(each.object, known, odd)
+    raise _missing(f"{kind} {key}", elsewhere or known, odd)
 
 
-def _missing(described: str, known: Iterable[str]) -> InvalidInput:
+def _missing(described: str, known: Iterable[str], odd: Iterable[Odd]) -> InvalidInput:
+    for each in odd:
+        if each.object == described:
+            return InvalidInput(described, "", f"it is there, but cannot be read: {each.problem}", "correct it")
     some = ", ".join(sorted(known)[:3])
     cure = f"name one that is there (with its namespace: -n), such as {some}" if some else "there is none at all"
     return InvalidInput(described, "", "it does not exist", cure)
