@@ -141,7 +141,7 @@ class QuotaView:
         return cls(
             namespace=metadata["namespace"],
             name=metadata["name"],
-            uid=metadata["uid"],
+            uid=metadata.get("uid", ""),  # a manifest has none
             companion_of=metadata.get("labels", {}).get(COMPANION_OF, ""),
             scoped=bool(spec.get("scopes") or spec.get("scopeSelector")),
             capped={

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from drabridge.core.caps import LimitRangeView, QuotaView
@@ -16,7 +17,7 @@ from drabridge.core.inventory.classes import ClassRecord
 from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
 from drabridge.core.inventory.nodes import NodeRecord
 from drabridge.core.inventory.pods import EventRecord, PodRecord, version_of
-from drabridge.core.inventory.shape import Raw, check_metadata, check_values, key_of, part, parts, text
+from drabridge.core.inventory.shape import Misshapen, Raw, check_metadata, check_values, key_of, part, parts, text
 from drabridge.core.inventory.slices import SliceReader, TaintRule
 from drabridge.core.inventory.workloads import WebhookRecord, WorkloadRecord
 from drabridge.core.policy import PolicyView
@@ -39,6 +40,8 @@ GROUPS: Final[Mapping[Kind, str]] = {
     Kind.POLICIES: "drabridge.io",
 }
 """The API group of each kind; the others are of the core group."""
+
+_CURE: Final = "write it as the API has it, which `kubectl explain` shows"
 
 _KINDS: Final = frozenset(kind.value for kind in Kind)
 
@@ -136,25 +139,33 @@ class Gathering:
     def take(self, raw: Raw) -> bool:
         """Take in one object with its kind; whether it is of a kind that matters. The last one of a name counts."""
         if "serverVersion" in raw and "kind" not in raw:  # kubectl version -o json
-            return self._read("kubectl version", lambda: self._take_version(raw))
+            return self._read("kubectl version", raw, self._take_version)
         kind = _kind_of(raw)
         if kind is None:
             return False
         if kind in NAMESPACED:
             raw = _with_namespace(raw)
-        return self._read(_described(kind, raw), lambda: self._take(kind, raw))
+        return self._read(_described(kind, raw), raw, partial(self._take, kind))
 
-    def _read(self, described: str, reading: Callable[[], None]) -> bool:
+    def _read(self, described: str, raw: Raw, reading: Callable[[Raw], None]) -> bool:
         """Read an object, or note why it cannot be read."""
         try:
-            reading()
+            reading(raw)
         except InvalidInput as error:
-            self._odd.append(Odd(error.object, f"{error.path}: {error.problem}"))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self._odd.append(Odd(described, f"{type(error).__name__}: {error}"))
+            where = f"{error.path}: " if error.path else ""
+            self._odd.append(Odd(error.object, f"{where}{error.problem}; {error.cure}"))
+        except Misshapen as error:
+            self._odd.append(Odd(described, f"{error.path(raw)}: {error.problem}; {_CURE}"))
+        except KeyError as error:
+            self._odd.append(Odd(described, f"{error.args[0]} is missing; {_CURE}"))
+        except (AttributeError, TypeError) as error:
+            self._odd.append(Odd(described, f"a field has another type than the API's ({error}); {_CURE}"))
+        except ValueError as error:
+            self._odd.append(Odd(described, f"{error}; {_CURE}"))
         return True
 
     def _take_version(self, raw: Raw) -> None:
+        check_values(raw)
         self._server = version_of(text(part(raw, "serverVersion"), "gitVersion"))
 
     def _take(self, kind: Kind, raw: Raw) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from drabridge.core.inventory.shape import Raw, part, parts, text, texts
+from drabridge.core.inventory.shape import Raw, part, parts, quantity, text, texts
 from drabridge.core.names import is_extended
-from drabridge.core.quantity import Quantity
 
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 """Effects that keep new Pods away; PreferNoSchedule only asks."""
@@ -77,6 +76,7 @@ class NodeRecord:
     def of(cls, raw: Raw) -> Self:
         """Read a Node."""
         spec, status = part(raw, "spec"), part(raw, "status")
+        allocatable = part(status, "allocatable")
         return cls(
             name=text(part(raw, "metadata"), "name"),
             labels=part(raw, "metadata", "labels"),
@@ -84,9 +84,5 @@ class NodeRecord:
             unschedulable=spec.get("unschedulable") is True,
             kubelet=text(part(status, "nodeInfo"), "kubeletVersion"),
             declared_features=frozenset(texts(status, "declaredFeatures")),
-            allocatable={
-                name: Quantity.parse(str(value)).ceil()
-                for name, value in part(status, "allocatable").items()
-                if is_extended(name)
-            },
+            allocatable={name: quantity(allocatable, name).ceil() for name in allocatable if is_extended(name)},
         )
