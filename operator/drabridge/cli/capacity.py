@@ -20,7 +20,7 @@ from drabridge.core import capacity as counting
 from drabridge.core.capacity import Grouping, Row, Shared, State, Use
 from drabridge.core.errors import DrabridgeError, InvalidInput
 from drabridge.core.fitting import BODIES, Fitting, Room, shape_of
-from drabridge.core.inventory.cluster import Inventory, Kind
+from drabridge.core.inventory.cluster import UNREADABLE, Inventory, Kind
 from drabridge.core.inventory.pods import PodRecord
 
 HELP = """Show which devices are free, and who uses the others.
@@ -55,6 +55,9 @@ Exit code 0, with --fit 1 if not one more Pod fits. 2: it could not be done.
 DONE: Final = 0
 FULL: Final = 1
 UNDONE: Final = 2
+
+COUNTED: Final = (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS)
+"""What devices are counted by."""
 
 _BAR: Final = 20
 """Characters of a full bar."""
@@ -106,7 +109,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
                 _show(gathered.cluster, by, output, users=users)
             _complain(gathered)
             if not watch:
-                raise typer.Exit(code)
+                raise typer.Exit(UNDONE if _lacks_all(gathered.cluster) else code)
             sys.stdout.flush()
             time.sleep(every)
     except KeyboardInterrupt:
@@ -116,11 +119,15 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         raise typer.Exit(UNDONE) from None
 
 
+def _lacks_all(cluster: Inventory) -> bool:
+    """Whether there are objects that it counts by, of a kind of which none could be read."""
+    return any(cluster.unseen.get(kind) == UNREADABLE for kind in COUNTED)
+
+
 def _complain(gathered: Gathered) -> None:
     cluster = gathered.cluster
     lines = [*map(str, gathered.faults), *(f"{odd.object} is left out: {odd.problem}" for odd in cluster.odd)]
-    needed = (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS)
-    lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in needed if kind in cluster.unseen]
+    lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in COUNTED if kind in cluster.unseen]
     for line in lines:
         sys.stderr.write(f"drabridge: {terminal.one_line(line)}\n")
 

@@ -178,6 +178,26 @@ def test_what_cannot_be_read_does_not_hide_the_rest(write: Write) -> None:
     assert "DeviceClass bomb is left out: it has more than 100000 values" in done.stderr
 
 
+UNREAD = {**device_class("bad"), "metadata": {"name": "bad", "annotations": ["x"]}}
+
+
+def test_objects_that_cannot_be_read_are_not_taken_for_none(write: Write) -> None:
+    path = write([node("node-1"), resource_slice("s"), UNREAD])
+    done = run("doctor", "-f", path)
+    assert "- DeviceClass: could not be read\n" in done.stdout
+    assert answer("doctor", "--complete", "-f", path)["unseen"] == {"DeviceClass": "could not be read"}
+    counted = run("capacity", "-f", path)
+    assert counted.exit_code == 2
+    assert "DeviceClass not seen: could not be read" in counted.stderr
+
+
+@pytest.mark.parametrize("verb", [["doctor"], ["capacity"], ["explain", NAME]], ids=lambda verb: verb[0])
+def test_nothing_but_an_object_that_cannot_be_read(verb: list[str], write: Write) -> None:
+    done = run(*verb, "-f", write([UNREAD]))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("drabridge: DeviceClass bad: it cannot be read: metadata.annotations: is ['x']")
+
+
 def test_a_part_that_is_broken_shows_in_the_exit_code(write: Write, tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("kind: [")
     write([node("node-1")], "fine.yaml")

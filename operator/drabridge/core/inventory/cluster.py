@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from drabridge.core.auto import kubelet_is_native, rewritten
 from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
@@ -32,6 +32,10 @@ CONFIGURATION = "drabridge"
 SCHEDULERS_OPTION = "--scheduler-names"
 SCHEDULERS_VARIABLE = "DRABRIDGE_SCHEDULER_NAMES"
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+UNREADABLE: Final = "could not be read"
+"""Why a kind is not seen of which there are objects, and none that can be read."""
 
 
 class Kind(StrEnum):

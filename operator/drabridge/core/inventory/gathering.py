@@ -14,7 +14,7 @@ from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.access import BindingRecord, RoleRecord
 from drabridge.core.inventory.claims import ClaimRecord, TemplateRecord
 from drabridge.core.inventory.classes import ClassRecord
-from drabridge.core.inventory.cluster import BetaUse, Inventory, Kind, Odd
+from drabridge.core.inventory.cluster import UNREADABLE, BetaUse, Inventory, Kind, Odd
 from drabridge.core.inventory.nodes import NodeRecord
 from drabridge.core.inventory.pods import EventRecord, PodRecord, version_of
 from drabridge.core.inventory.shape import Misshapen, Raw, check_metadata, check_values, key_of, part, parts, text
@@ -129,12 +129,18 @@ class Gathering:
         self._found: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
         self._beta: dict[tuple[str, str, str], BetaUse] = {}
         self._odd: list[Odd] = []
+        self._offered: set[Kind] = set()
         self._server: tuple[int, int] | None = None
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of which there was an object."""
+        """The kinds of which there was an object that can be read."""
         return frozenset(kind for kind, found in self._found.items() if found)
+
+    @property
+    def odd(self) -> tuple[Odd, ...]:
+        """What cannot be read."""
+        return tuple(self._odd)
 
     def take(self, raw: Raw) -> bool:
         """Take in one object with its kind; whether it is of a kind that matters. The last one of a name counts."""
@@ -145,6 +151,7 @@ class Gathering:
             return False
         if kind in NAMESPACED:
             raw = _with_namespace(raw)
+        self._offered.add(kind)
         return self._read(_described(kind, raw), raw, partial(self._take, kind))
 
     def _read(self, described: str, raw: Raw, reading: Callable[[Raw], None]) -> bool:
@@ -198,7 +205,10 @@ class Gathering:
         settled: frozenset[str] | None = None,
         unseen: Mapping[Kind, str] | None = None,
     ) -> Inventory:
-        """The cluster as it was taken in. What is not said about server and gate follows from the objects."""
+        """The cluster as it was taken in. What is not said about server and gate follows from the objects.
+
+        A kind of which no object can be read counts as not seen.
+        """
         pods: tuple[PodRecord, ...] = tuple(self._all(Kind.PODS))
         classes: tuple[ClassRecord, ...] = tuple(self._all(Kind.CLASSES))
         running = [pod.component for pod in pods if pod.component and pod.component.name == "kube-apiserver"]
@@ -227,8 +237,8 @@ class Gathering:
             webhooks=tuple(hook for hooks in webhooks for hook in hooks),
             events=tuple(each for each in self._all(Kind.EVENTS) if each.pod),
             beta=tuple(self._beta.values()),
-            odd=tuple(self._odd),
-            unseen=unseen or {},
+            odd=self.odd,
+            unseen={**(unseen or {}), **dict.fromkeys(self._offered - self.kinds, UNREADABLE)},
             bodies={kind: tuple(bodies.values()) for kind, bodies in self._bodies.items()},
         )
 
