@@ -69,7 +69,11 @@ class Forward(Step):
             name = change.entries[0]["resourceClaimTemplateName"]
             self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"{each.asked} by {TEMPLATE_KIND} {name}"), path)
             for toleration in each.tolerations:
-                self.say(Outcome.NOTE, Remark(Reason.TOLERATION_ADDED, f"of {toleration['key']}:NoSchedule"), path)
+                self.say(
+                    Outcome.NOTE,
+                    Remark(Reason.TOLERATION_ADDED, f"toleration of {toleration['key']}:NoSchedule added"),
+                    path,
+                )
             for note in self._notes(path, each):
                 self.say(Outcome.NOTE, note, path)
         for key, made in self.planned.items():

@@ -47,7 +47,9 @@ class Backward(Step):
         present = at(self.piece.value, (*self.object.path, *path)).get("tolerations")
         for each in present if isinstance(present, list) else ():
             if isinstance(each, dict) and each.get("key") in names and each.get("effect") == "NoSchedule":
-                self.say(Outcome.NOTE, Remark(Reason.TOLERATION_LEFT, f"of {each['key']}:NoSchedule"), path)
+                self.say(
+                    Outcome.NOTE, Remark(Reason.TOLERATION_LEFT, f"toleration of {each['key']}:NoSchedule stays"), path
+                )
 
     def _marked(self, path: Path, names: frozenset[str]) -> frozenset[int]:
         """The tolerations that we added: they carry our comment."""
