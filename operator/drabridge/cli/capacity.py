@@ -22,6 +22,7 @@ from drabridge.core.errors import DrabridgeError, InvalidInput
 from drabridge.core.fitting import BODIES, Fitting, Room, shape_of
 from drabridge.core.inventory.cluster import UNREADABLE, Inventory, Kind
 from drabridge.core.inventory.pods import PodRecord
+from drabridge.core.names import is_extended
 
 HELP = """Show which devices are free, and who uses the others.
 
@@ -218,6 +219,7 @@ def _as_json(by: Grouping, rows: Iterable[Row], shares: Iterable[Shared], held: 
 
 def _fit(wanted: str, gathered: Gathered, output: Output) -> int:
     cluster, pod = _shape(wanted, gathered.cluster)
+    _check_served(wanted, pod, cluster)
     room = Fitting(cluster).room(shape_of(pod, cluster))
     if output is Output.JSON:
         barred = [{"reason": each.reason, "nodes": list(each.nodes), "cures": list(each.cures)} for each in room.barred]
@@ -246,6 +248,8 @@ def _shape(wanted: str, cluster: Inventory) -> tuple[Inventory, PodRecord]:
     """The Pod that is meant, and the cluster with the templates that came with it."""
     if "=" in wanted:
         return cluster, PodRecord.of(_asking(wanted))
+    if is_extended(wanted) and not Path(wanted).exists():
+        raise InvalidInput(f"--fit {wanted}", "", "is neither a file nor NAME=COUNT", f"write {wanted}=COUNT")
     pods, templates = [], []
     for each in sources.read([wanted]):
         if isinstance(each, InvalidInput):
@@ -260,12 +264,25 @@ def _shape(wanted: str, cluster: Inventory) -> tuple[Inventory, PodRecord]:
     return replace(cluster, bodies={**cluster.bodies, Kind.TEMPLATES: known}), PodRecord.of(_placed(pods[0]))
 
 
+def _check_served(wanted: str, pod: PodRecord, cluster: Inventory) -> None:
+    """Raise InvalidInput for a name of the shape behind which neither a DeviceClass nor a device plugin stands."""
+    for name in sorted({ask.resource for ask in pod.view.extended()} - cluster.plugin_nodes.keys()):
+        if cluster.class_map.resolve(name) is None:
+            unseen = Kind.CLASSES in cluster.unseen
+            problem = (
+                f"who serves {name} cannot be told: no DeviceClass was seen" if unseen else f"nobody serves {name}"
+            )
+            raise InvalidInput(f"--fit {wanted}", "", problem, f"drabridge explain {name}")
+
+
 def _asking(wanted: str) -> dict[str, Any]:
     asked = {}
     for pair in wanted.split(","):
         name, _, count = pair.partition("=")
         if not name.strip() or not count.strip().isdecimal():
             raise InvalidInput(f"--fit {wanted}", "", f"{pair} is not NAME=COUNT", "write example.com/gpu=2")
+        if not int(count):
+            raise InvalidInput(f"--fit {wanted}", "", f"{pair} asks for nothing", "write example.com/gpu=2")
         asked[name.strip()] = count.strip()
     container = {"name": "main", "resources": {"requests": asked, "limits": dict(asked)}}
     return {"metadata": {"namespace": "default", "name": "shape"}, "spec": {"containers": [container]}}

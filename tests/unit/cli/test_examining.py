@@ -281,7 +281,9 @@ def test_capacity_takes_the_shape_from_a_file(write: Write) -> None:
     ("arguments", "problem"),
     [
         (["--fit", "example.com/gpu=two"], "is not NAME=COUNT"),
-        (["--fit", "example.com/other=1"], "it brings no claim"),
+        (["--fit", "example.com/gpu=0"], "example.com/gpu=0 asks for nothing"),
+        (["--fit", "example.com/gpu"], "is neither a file nor NAME=COUNT; write example.com/gpu=COUNT"),
+        (["--fit", "example.com/other=1"], "nobody serves example.com/other"),
         (["--fit", "gone.yaml"], "no such file"),
     ],
 )
@@ -289,6 +291,12 @@ def test_capacity_refuses_shapes_that_are_none(write: Write, arguments: list[str
     done = run("capacity", "-f", write(CLUSTER), *arguments)
     assert done.exit_code == 2
     assert problem in done.stderr
+
+
+def test_capacity_cannot_tell_who_serves_a_name_without_classes(write: Write) -> None:
+    done = run("capacity", "-f", write([node("node-1")]), "--fit", f"{NAME}=1")
+    assert done.exit_code == 2
+    assert f"who serves {NAME} cannot be told: no DeviceClass was seen" in done.stderr
 
 
 def test_options_that_contradict_each_other(write: Write) -> None:
