@@ -50,7 +50,8 @@ Examples:
 --fit looks at devices, taints, node selectors and required node affinity; it
 does not look at CPU, memory and the like.
 
-Exit code 0, with --fit 1 if not one more Pod fits. 2: it could not be done.
+Exit code 0, with --fit 1 if not one more Pod fits. 2: it could not be done, or
+all objects of a kind that it counts by are unreadable.
 """
 
 DONE: Final = 0

@@ -43,7 +43,8 @@ Examples:
   For a program:
     drabridge explain claim/training-0-gpu -n research -o json
 
-Exit code 0: nothing holds it up. 1: something does. 2: it could not be done.
+Exit code 0: nothing holds it up. 1: something does, or nobody can tell since it
+was not seen. 2: it could not be done.
 """
 
 FINE: Final = 0
