@@ -128,7 +128,10 @@ def _lacks_all(cluster: Inventory) -> bool:
 
 def _complain(gathered: Gathered) -> None:
     cluster = gathered.cluster
-    lines = [*map(str, gathered.faults), *(f"{odd.object} is left out: {odd.problem}" for odd in cluster.odd)]
+    lines = [
+        *map(str, gathered.faults),
+        *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in cluster.odd),
+    ]
     lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in COUNTED if kind in cluster.unseen]
     for line in lines:
         sys.stderr.write(f"drabridge: {terminal.one_line(line)}\n")

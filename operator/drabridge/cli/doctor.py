@@ -95,7 +95,10 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
         raise typer.Exit(UNDONE) from None
     diagnosis = diagnose(gathered.cluster, checks)
     _complain(
-        [*map(str, gathered.faults), *(f"{odd.object} is left out: {odd.problem}" for odd in gathered.cluster.odd)]
+        [
+            *map(str, gathered.faults),
+            *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in gathered.cluster.odd),
+        ]
     )
     if output is Output.JSON:
         _print([json.dumps(_as_json(gathered, diagnosis), indent=2)])
@@ -143,7 +146,10 @@ def _as_json(gathered: Gathered, diagnosis: Diagnosis) -> dict[str, Any]:
         "checksMade": diagnosis.made,
         "checksNotMade": [{"check": each.check.id, "unseen": list(each.unseen)} for each in diagnosis.unmade],
         "unseen": dict(cluster.unseen),
-        "unreadable": [*map(str, gathered.faults), *(f"{odd.object}: {odd.problem}" for odd in cluster.odd)],
+        "unreadable": [
+            *map(str, gathered.faults),
+            *(f"{odd.object}: {odd.problem}; {odd.cure}" for odd in cluster.odd),
+        ],
     }
 
 

@@ -151,7 +151,7 @@ def _the_one(kind: Kind, name: str, namespace: str | None, known: Mapping[str, T
 def _missing(described: str, known: Iterable[str], odd: Iterable[Odd]) -> InvalidInput:
     for each in odd:
         if each.object == described:
-            return InvalidInput(described, "", f"it is there, but cannot be read: {each.problem}", "correct it")
+            return InvalidInput(described, "", f"it is there, but cannot be read: {each.problem}", each.cure)
     some = ", ".join(sorted(known)[:3])
     cure = f"name one that is there (with its namespace: -n), such as {some}" if some else "there is none at all"
     return InvalidInput(described, "", "it does not exist", cure)
@@ -159,7 +159,7 @@ def _missing(described: str, known: Iterable[str], odd: Iterable[Odd]) -> Invali
 
 def _complain(gathered: Gathered) -> None:
     lines = [*map(str, gathered.faults)]
-    lines += [f"{odd.object} is left out: {odd.problem}" for odd in gathered.cluster.odd]
+    lines += [f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in gathered.cluster.odd]
     if unseen := [kind for kind in NEEDED if kind in gathered.cluster.unseen]:
         lines.append(f"not seen, so that the answer may lack something: {', '.join(unseen)}")
     for line in lines:

@@ -127,7 +127,7 @@ def _from_files(
                     faults += _made(each.body, gathering)
     if not gathering.kinds and gathering.odd:
         odd = gathering.odd[0]
-        raise InvalidInput(odd.object, "", f"it cannot be read: {odd.problem}", "there is nothing else in the input")
+        raise InvalidInput(odd.object, "", f"it cannot be read: {odd.problem}", odd.cure)
     if not gathering.kinds:
         problem = f"there is no {', '.join(kinds[:3])} or the like in it"
         raise faults[0] if faults else InvalidInput("the input", "", problem, "see --help for how to write a dump")

@@ -192,7 +192,10 @@ def _code(gathered: Gathered, outcomes: list[Outcome]) -> int:
 
 def _complain(gathered: Gathered) -> None:
     cluster = gathered.cluster
-    lines = [*map(str, gathered.faults), *(f"{odd.object} is left out: {odd.problem}" for odd in cluster.odd)]
+    lines = [
+        *map(str, gathered.faults),
+        *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in cluster.odd),
+    ]
     lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in _KINDS if kind in cluster.unseen]
     for line in lines:
         _say(line)

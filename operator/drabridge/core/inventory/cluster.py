@@ -65,10 +65,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """An object that cannot be read, and why."""
+    """An object that cannot be read, why (field and what is wrong with it), and what to do."""
 
     object: str
     problem: str
+    cure: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,15 +160,15 @@ class Gathering:
             reading(raw)
         except InvalidInput as error:
             where = f"{error.path}: " if error.path else ""
-            self._odd.append(Odd(error.object, f"{where}{error.problem}; {error.cure}"))
+            self._odd.append(Odd(error.object, f"{where}{error.problem}", error.cure))
         except Misshapen as error:
-            self._odd.append(Odd(described, f"{error.path(raw)}: {error.problem}; {_CURE}"))
+            self._odd.append(Odd(described, f"{error.path(raw)}: {error.problem}", _CURE))
         except KeyError as error:
-            self._odd.append(Odd(described, f"{error.args[0]} is missing; {_CURE}"))
+            self._odd.append(Odd(described, f"{error.args[0]} is missing", _CURE))
         except (AttributeError, TypeError) as error:
-            self._odd.append(Odd(described, f"a field has another type than the API's ({error}); {_CURE}"))
+            self._odd.append(Odd(described, f"a field has another type than the API's ({error})", _CURE))
         except ValueError as error:
-            self._odd.append(Odd(described, f"{error}; {_CURE}"))
+            self._odd.append(Odd(described, f"{error}", _CURE))
         return True
 
     def _take_version(self, raw: Raw) -> None:
