@@ -73,6 +73,7 @@ async def test_the_least_that_can_be_said_gets_its_defaults(
         "delivery": "Auto",
         "coexistence": "DevicePlugin",
         "missedPods": "Report",
+        "strategy": "FirstFit",
     }
     assert ExtendedResourcePolicy.parse(stored).spec == ExtendedResourcePolicy.parse(policy("p")).spec
 
@@ -141,7 +142,7 @@ REFUSED: dict[str, tuple[Object, str, str]] = {
     "a delivery that does not exist": (
         {"delivery": "Magic"},
         "spec.delivery",
-        'supported values: "Auto", "Rewrite", "Native", "Off"',
+        'supported values: "Auto", "Rewrite", "Bind", "Native", "Off"',
     ),
     "an Off that YAML made a boolean": ({"delivery": False}, "spec.delivery", "must be of type string"),
     "a coexistence that does not exist": ({"coexistence": "Both"}, "spec.coexistence", "supported values"),
@@ -206,6 +207,7 @@ async def test_the_resource_name_cannot_be_changed_and_all_else_can(
         "delivery": "Off",
         "coexistence": "Rewrite",
         "missedPods": "Recreate",
+        "strategy": "Pack",
         "devices": [{"deviceClassName": "other"}],
         "podSelector": {"matchLabels": {"a": "b"}},
     }

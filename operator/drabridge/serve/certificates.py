@@ -169,6 +169,15 @@ def rotated(authorities: Authorities, now: datetime, lifetime: timedelta, overla
     return Authorities(current, following, former)
 
 
+def is_certificate(cert_pem: bytes) -> bool:
+    """Say whether this can be read as a certificate in PEM."""
+    try:
+        x509.load_pem_x509_certificate(cert_pem)
+    except ValueError:
+        return False
+    return True
+
+
 def expiry(cert_pem: bytes) -> datetime:
     """When a certificate ends, aware, in UTC."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc

@@ -31,6 +31,7 @@ from drabridge.serve.certificates import (
     Authority,
     expiry,
     has_ended,
+    is_certificate,
     issue_ca,
     issue_serving,
     needs_renewal,
@@ -188,6 +189,10 @@ class SelfManagedCertificates:
             current = Authority(data["ca.crt"], data["ca.key"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(self._described, "data", "has no ca.crt and ca.key", CURE) from error
+        if not is_certificate(
+            current.cert_pem
+        ):  # or API servers would be given it to trust
+            raise InvalidInput(self._described, "data['ca.crt']", "is not a certificate in PEM", CURE)
         return Authorities(current, following, data.get("former.crt", b"")), str(secret["metadata"]["resourceVersion"])
 
     @property
