@@ -189,9 +189,7 @@ class SelfManagedCertificates:
             current = Authority(data["ca.crt"], data["ca.key"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(self._described, "data", "has no ca.crt and ca.key", CURE) from error
-        if not is_certificate(
-            current.cert_pem
-        ):  # or API servers would be given it to trust
+        if not is_certificate(current.cert_pem):  # API servers would be given it to trust
             raise InvalidInput(self._described, "data['ca.crt']", "is not a certificate in PEM", CURE)
         return Authorities(current, following, data.get("former.crt", b"")), str(secret["metadata"]["resourceVersion"])
 
