@@ -32,6 +32,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 LEASE_SECONDS = 6
+WATCHES = 9
+"""One for each kind that the caches hold."""
 OPTIONS = (f"--lease-seconds={LEASE_SECONDS}", "--probe-every=1", "--log-format=json", "--log-level=debug")
 USER = f"system:serviceaccount:{NAMESPACE}:drabridge"
 RECREATE = REPOSITORY / "manifests" / "components" / "recreate-missed-pods" / "rbac.yaml"
@@ -304,13 +306,13 @@ async def test_watches_that_break_are_begun_anew(
     gpu = await serve(devices=8)
     await site.ready(gpu.policy, "Serving")
     goner = await site.bound_back(await site.create(ns, pod("goner", container(limits={gpu.name: 1}))))
-    injected = proxy.inject(fault, "GET", "watch=true", times=8)
-    assert proxy.cut_watches() == 8
+    injected = proxy.inject(fault, "GET", "watch=true", times=WATCHES)
+    assert proxy.cut_watches() == WATCHES
     await site.delete(goner)
     created = [await site.create(ns, pod(f"p{index}", container(limits={gpu.name: 2}))) for index in range(2)]
     for each in created:
         await site.bound_back(each, deadline=45)
-    await wait_for(lambda: len(injected.hits), "the fault to have hit", until=lambda hits: hits == 8)
+    await wait_for(lambda: len(injected.hits), "the fault to have hit", until=lambda hits: hits == WATCHES)
     found = await settled(site, ns, gpu.name)
     assert found.missed == []
     assert found.pods == 2
