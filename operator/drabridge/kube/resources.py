@@ -59,7 +59,6 @@ EXTENDED_RESOURCE_POLICIES = Resource(
     "drabridge.io", "v1alpha1", "extendedresourcepolicies", "ExtendedResourcePolicy", namespaced=False
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 CORE_EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
 """The same events, which this group lets one select by the object that they are about."""
