@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from drabridge.core.errors import InvalidInput, quoted
 from drabridge.core.quantity import Quantity
@@ -65,6 +65,25 @@ class PublishedDevice:
     slice: str
     source: str
     faults: tuple[InvalidInput, ...] = ()
+
+
+class PoolMember(Protocol):
+    """Whatever knows which pool's slice it is, and of which generation."""
+
+    @property
+    def driver(self) -> str:
+        """spec.driver."""
+
+    @property
+    def pool(self) -> str:
+        """spec.pool.name."""
+
+    @property
+    def generation(self) -> int:
+        """spec.pool.generation."""
+
+
+P = TypeVar("P", bound=PoolMember)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +150,11 @@ def device_faults(device: Any, obj: str) -> tuple[InvalidInput, ...]:
     return tuple(reader.faults)
 
 
-def newest(slices: Iterable[ReadSlice]) -> list[ReadSlice]:
-    """Leave out the slices of generations that their pool has left behind, as kube-scheduler does."""
+def newest(slices: Iterable[P]) -> list[P]:
+    """Leave out the slices of generations that their pool has left behind, as kube-scheduler does.
+
+    ResourcePool.generation: consumers use only the slices with the highest number.
+    """
     known = list(slices)
     generations: dict[tuple[str, str], int] = {}
     for each in known:

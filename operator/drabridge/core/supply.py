@@ -73,18 +73,3 @@ class ClassSelectors:
             return all(selector.matches(seen).matched for selector in self.compiled)
         except (BadDevice, SelectorError):
             return False
-
-
-def current(slices: Iterable[SliceView]) -> list[SliceView]:
-    """The slices of each pool's newest generation; older ones are about to be deleted by their driver.
-
-    ResourcePool.generation: consumers use only the slices with the highest number.
-    """
-    pools: dict[tuple[str, str], list[SliceView]] = {}
-    for view in slices:
-        known = pools.setdefault((view.driver, view.pool), [])
-        if known and known[0].generation < view.generation:
-            known.clear()
-        if not known or known[0].generation == view.generation:
-            known.append(view)
-    return [view for views in pools.values() for view in views]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from drabridge.core.supply import ClassSelectors, SliceView, current
+from drabridge.core.resourceslice import newest
+from drabridge.core.supply import ClassSelectors, SliceView
 from drabridge.kube.caches import Caches
 
 BATCH = 20
@@ -38,7 +39,7 @@ class Supply:
             known = _Counted(view.selectors, ClassSelectors.of(view.selectors))
         counts: dict[str, tuple[SliceView, int]] = {}
         fresh = 0
-        for piece in current(self._caches.slices):
+        for piece in newest(self._caches.slices):
             former = known.counts.get(piece.name)
             if former and former[0] == piece:
                 counts[piece.name] = former

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from drabridge.core.supply import ClassSelectors, SliceView, current
+from drabridge.core.resourceslice import newest
+from drabridge.core.supply import ClassSelectors, SliceView
 
 DRIVER = "gpu.example.com"
 
@@ -56,7 +57,7 @@ def test_only_the_newest_generation_of_each_pool_counts() -> None:
         view(name="new-2", generation=2),
         view(name="other", pool="q", generation=1),
     ]
-    assert [piece.name for piece in current(slices)] == ["new-1", "new-2", "other"]
+    assert [piece.name for piece in newest(slices)] == ["new-1", "new-2", "other"]
 
 
 def test_a_slice_is_equal_to_itself_and_not_to_one_with_another_device() -> None:

@@ -11,6 +11,7 @@ from drabridge.core.cel.device import DeviceView
 from drabridge.core.inventory.nodes import Taint
 from drabridge.core.inventory.shape import Raw, number, part, parts, quantities, text
 from drabridge.core.quantity import Quantity
+from drabridge.core.resourceslice import newest
 
 Values = Mapping[str, Mapping[str, Any]]
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
@@ -156,12 +157,12 @@ def pools_of(slices: Iterable[SliceRecord]) -> dict[tuple[str, str], Pool]:
         members.setdefault((each.driver, each.pool), []).append(each)
     pools = {}
     for (driver, name), found in sorted(members.items()):
-        newest = max(each.generation for each in found)
-        current = tuple(each for each in found if each.generation == newest)
-        old = tuple(each for each in found if each.generation != newest)
+        current = tuple(newest(found))
+        generation = current[0].generation
+        old = tuple(each for each in found if each.generation != generation)
         expected = max(each.expected for each in current)
         counters = {key: values for each in current for key, values in each.counters.items()}
-        pools[driver, name] = Pool(driver, name, newest, expected, current, old, counters)
+        pools[driver, name] = Pool(driver, name, generation, expected, current, old, counters)
     return pools
 
 
