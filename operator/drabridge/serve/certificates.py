@@ -183,19 +183,8 @@ def expiry(cert_pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
-def has_ended(cert_pem: bytes, now: datetime) -> bool:
-    """Whether a certificate is over; one that cannot be read is not, somebody has to look at it."""
-    try:
-        return expiry(cert_pem) <= now
-    except ValueError:
-        return False
-
-
 def _unusable_now(cert_pem: bytes, now: datetime) -> bool:
-    try:
-        return expiry(cert_pem) <= now
-    except ValueError:
-        return True
+    return not is_certificate(cert_pem) or expiry(cert_pem) <= now
 
 
 def _certificate(

@@ -30,7 +30,6 @@ from drabridge.serve.certificates import (
     Authorities,
     Authority,
     expiry,
-    has_ended,
     is_certificate,
     issue_ca,
     issue_serving,
@@ -121,7 +120,10 @@ class SelfManagedCertificates:
 
     async def refresh(self, context: ssl.SSLContext) -> None:
         """Sign a new certificate if the authority is another or two thirds of the present one's life are over."""
-        authority = (await self._read_or_create())[0].current
+        self.renew(context, (await self.authorities()).current)
+
+    def renew(self, context: ssl.SSLContext, authority: Authority) -> None:
+        """As `refresh`, by an authority that has just been read."""
         now = self._clock.wall()
         if authority == self._authority and self._serving and not needs_renewal(self._serving, now):
             return
@@ -159,7 +161,7 @@ class SelfManagedCertificates:
             authorities, version = self._read(await self._client.get(SECRETS, self._namespace, self._secret))
         except Missing:
             return await self._create(Authorities(issue_ca(now, self._lifetimes.authority)))
-        if not has_ended(authorities.current.cert_pem, now):
+        if expiry(authorities.current.cert_pem) > now:
             return authorities, version
         # Nobody was there to rotate it in time. Nothing signed by it is trusted any more, so there is nothing to keep.
         body = {
@@ -207,8 +209,9 @@ class MutualCertificates:
 
     async def refresh(self, context: ssl.SSLContext) -> None:
         """Load what is new. What was trusted once stays so while the process runs; its key never was anybody else's."""
-        await self.own.refresh(context)
-        bundle = (await self.own.authorities()).bundle
+        authorities = await self.own.authorities()
+        self.own.renew(context, authorities.current)
+        bundle = authorities.bundle
         if bundle != self._trusted:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=bundle.decode())
