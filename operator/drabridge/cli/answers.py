@@ -8,14 +8,12 @@ A question has `expression`, and may have `name`, `driver` (""), `device` ({}, r
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import IO, Any, Final, TextIO
+from typing import Any, Final
 
-from drabridge.cli.sources import STDIN
+from drabridge.cli import jsonlines
+from drabridge.cli.jsonlines import BadLine
 from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.environment import new_expressions, stored_expressions
 from drabridge.core.cel.selector import HINT, CompileError, Selector, SelectorError, compile_selector
@@ -29,40 +27,15 @@ _COMPILED: Final = 256
 """Selectors that are kept for the questions to come."""
 
 
-def run(paths: Iterable[str], output: TextIO) -> int:
-    """Answer all lines of all files; give the exit code: 2 if a line was no question, else 0."""
-    code = 0
-    with ExitStack() as stack:
-        for path in paths:
-            try:
-                lines: IO[bytes] = sys.stdin.buffer if path == STDIN else stack.enter_context(Path(path).open("rb"))
-                given = _answers(lines)
-                for answer in given:
-                    code = 2 if answer.get("stage") == "input" else code
-                    output.write(json.dumps(answer) + "\n")
-                    output.flush()  # whoever asks may wait for the answer before the next question
-            except OSError as error:
-                if isinstance(error, BrokenPipeError):
-                    raise
-                problem = (error.strerror or str(error)).lower()
-                sys.stderr.write(f"drabridge: {InvalidInput(path, '', problem, 'name a file that can be read')}\n")
-                code = 2
-    return code
-
-
-def _answers(lines: Iterable[bytes]) -> Iterator[Answer]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield _answer(line, f"line {number}", number)
-
-
-def _answer(line: bytes, where: str, number: int) -> Answer:
+def answer(line: bytes, number: int) -> tuple[bool, str]:
+    """Answer a line, for `jsonlines.run`."""
+    where = f"line {number}"
     question: Any = None
     try:
         question = _question(line, where)
-        return _named(question) | _evaluated(question, where)
+        return False, json.dumps(_named(question) | _evaluated(question, where))
     except InvalidInput as error:
-        return _named(question) | {"line": number, "error": str(error), "stage": "input"}
+        return True, json.dumps(_named(question) | {"line": number, "error": str(error), "stage": "input"})
 
 
 def _named(question: Any) -> Answer:
@@ -73,16 +46,12 @@ def _question(line: bytes, where: str) -> Mapping[str, Any]:
     """Read a line. Raises InvalidInput if it is no JSON object."""
     cure = 'write {"name": …, "expression": …, "driver": …, "device": …}'
     try:
-        loaded = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise InvalidInput(where, "", f"byte {error.start} is no UTF-8", cure) from None
-    except RecursionError:
-        raise InvalidInput(where, "", "it is nested too deeply", cure) from None
-    except ValueError as error:
-        raise InvalidInput(where, "", f"it is no JSON: {error}", cure) from None
-    if not isinstance(loaded, Mapping):
-        raise InvalidInput(where, "", f"is {quoted(loaded)}, not an object", cure)
-    return loaded
+        question = jsonlines.loaded(line)
+    except BadLine as bad:
+        raise InvalidInput(where, "", str(bad), cure) from None
+    if not isinstance(question, Mapping):
+        raise InvalidInput(where, "", f"is {quoted(question)}, not an object", cure)
+    return question
 
 
 def _evaluated(question: Mapping[str, Any], where: str) -> Answer:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from drabridge.cli import answers, sources, verdicts
+from drabridge.cli import answers, jsonlines, sources, verdicts
 from drabridge.cli.terminal import printable
 from drabridge.cli.verdicts import Output
 from drabridge.core import resourceslice, selection
@@ -99,7 +99,7 @@ def select(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     """Select, explain, or answer lines."""
     _check_options(context, expression, explain, output, jsonl=jsonl)
     if jsonl:
-        raise typer.Exit(answers.run(filename or [sources.STDIN], sys.stdout))
+        raise typer.Exit(jsonlines.run(filename or [sources.STDIN], sys.stdout, answers.answer))
     try:
         selector = compile_selector(expression or "")
         gathered = _gather(filename, kubeconfig, context_name)

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from drabridge.cli import placements, scenarios, sources, terminal
+from drabridge.cli import jsonlines, placements, scenarios, sources, terminal
 from drabridge.cli.gathering import DEVICES, Gathered, gather, manifests
 from drabridge.cli.placements import Output
 from drabridge.cli.progress import bar
@@ -106,7 +106,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         raise typer.BadParameter("choose one namespace or all", param_hint="--all-namespaces")
     faults = UpstreamFaults.all() if (jsonl if upstream_faults is None else upstream_faults) else UpstreamFaults()
     if jsonl:
-        raise typer.Exit(scenarios.run(filename or [sources.STDIN], sys.stdout, faults, strategy))
+        raise typer.Exit(jsonlines.run(filename or [sources.STDIN], sys.stdout, scenarios.answers(faults, strategy)))
     settings = Settings(features_of(features), faults, strategy=strategy)
     try:
         gathered = _gather(filename, kubeconfig, context, from_cluster=from_cluster)
