@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import select
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
+
+from upstream import oracle
 
 Stage = Literal["compile", "runtime", "hang", "crash"]
 PATIENCE_SECONDS = 5
@@ -77,49 +77,17 @@ class Answer:
         return self.stage or str(self.match).lower()
 
 
-class Oracle:
-    """A running cel-oracle. Not for use by several threads."""
+class Oracle(oracle.Oracle):
+    """A running cel-oracle."""
 
     def __init__(self, program: Path) -> None:
-        self._program = program
-        self._start()
-
-    def _start(self) -> None:
-        self._process = subprocess.Popen(
-            [self._program, "cel-oracle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._questions, self._answers = self._process.stdin, self._process.stdout
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._questions.close()
-        self._answers.close()
+        super().__init__([str(program), "cel-oracle"], PATIENCE_SECONDS)
 
     def ask(self, question: Question) -> Answer:
         """Give upstream's answer."""
-        self._questions.write(json.dumps(question.json()).encode() + b"\n")
-        line = b""
-        while not line.endswith(b"\n"):
-            if not select.select([self._answers], [], [], PATIENCE_SECONDS)[0]:
-                self._stop()
-                self._start()
-                return Answer(None, f"no answer within {PATIENCE_SECONDS} s", "hang")
-            piece = self._answers.read(1 << 20)
-            if not piece:
-                raise RuntimeError(f"the oracle ended (exit code {self._process.wait()}) at {question}")
-            line += piece
-        said = json.loads(line)
+        said = self.exchange(question.json())
+        if said is None:
+            return Answer(None, f"no answer within {PATIENCE_SECONDS} s", "hang")
         assert said["name"] == question.name
         cost = said.get("cost")
         return Answer(said.get("match"), said.get("error", ""), said.get("stage"), cost["actual"] if cost else None)
