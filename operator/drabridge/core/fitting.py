@@ -18,13 +18,13 @@ from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, claim_label, holdings
 from drabridge.core.allocation.why import Why, explain
+from drabridge.core.bind.taints import tainted
 from drabridge.core.claims import claim_body
 from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.nodes import NodeRecord, Taint, untolerated
 from drabridge.core.inventory.pods import PodRecord
 from drabridge.core.inventory.shape import Raw
-from drabridge.core.inventory.slices import TaintRule
 from drabridge.core.rewrite import ask_for
 
 BODIES: Final = frozenset({Kind.SLICES, Kind.CLASSES, Kind.CLAIMS, Kind.TEMPLATES})
@@ -284,21 +284,3 @@ def state_of(claims: Iterable[Raw]) -> AllocatedState:
             except InvalidInput:
                 continue
     return state
-
-
-def tainted(raw: Raw, rules: Sequence[TaintRule]) -> Raw:
-    """A slice whose devices have the taints of DeviceTaintRules as well, as schedulers see them."""
-    spec: Any = raw.get("spec") or {}
-    driver, pool = spec.get("driver"), (spec.get("pool") or {}).get("name")
-    mine = [rule for rule in rules if rule.driver in ("", driver) and rule.pool in ("", pool)]
-    if not mine:
-        return raw
-    devices = []
-    for device in spec.get("devices") or ():
-        extra = [
-            {"key": rule.taint.key, "value": rule.taint.value, "effect": rule.taint.effect}
-            for rule in mine
-            if rule.device in ("", device.get("name"))
-        ]
-        devices.append({**device, "taints": [*(device.get("taints") or ()), *extra]} if extra else device)
-    return {**raw, "spec": {**spec, "devices": devices}}

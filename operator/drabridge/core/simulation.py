@@ -20,6 +20,7 @@ from drabridge.core.allocation.passes import fits, preferred_nodes
 from drabridge.core.allocation.settings import DEFAULTS, Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, holdings
+from drabridge.core.bind.taints import tainted
 from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput
 from drabridge.core.fitting import (
@@ -30,7 +31,6 @@ from drabridge.core.fitting import (
     extended_claim,
     place,
     state_of,
-    tainted,
     template_claim,
 )
 from drabridge.core.inventory.cluster import Inventory, Kind

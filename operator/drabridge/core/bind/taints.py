@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
+
+
+class Rule(Protocol):
+    """A DeviceTaintRule, however it was read."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The taint, as in a ResourceSlice."""
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """Whether the device gets the taint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +24,7 @@ class TaintRule:
 
     name: str
     selector: tuple[str | None, str | None, str | None] | None
-    taint: Mapping[str, Any]
+    body: Mapping[str, Any]
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -30,13 +41,15 @@ class TaintRule:
         return all(want in (None, have) for want, have in zip(self.selector, (driver, pool, device), strict=True))
 
 
-def tainted(slice_: Mapping[str, Any], rules: Sequence[TaintRule]) -> Mapping[str, Any]:
+def tainted(slice_: Mapping[str, Any], rules: Sequence[Rule]) -> Mapping[str, Any]:
     """A ResourceSlice as it is with the taints of the rules on its devices; the same object if there are none."""
-    spec = slice_["spec"]
+    if not rules:
+        return slice_
+    spec = slice_.get("spec") or {}
     driver, pool = spec.get("driver", ""), (spec.get("pool") or {}).get("name", "")
     devices, changed = [], False
     for device in spec.get("devices") or ():
-        taints = [rule.taint for rule in rules if rule.selects(driver, pool, device.get("name", ""))]
+        taints = [rule.body for rule in rules if rule.selects(driver, pool, device.get("name", ""))]
         changed = changed or bool(taints)
         devices.append({**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device)
     return {**slice_, "spec": {**spec, "devices": devices}} if changed else slice_

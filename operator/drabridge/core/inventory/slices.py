@@ -188,6 +188,11 @@ class TaintRule:
             Taint.of(part(raw, "spec", "taint")),
         )
 
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The taint, as in a ResourceSlice."""
+        return {"key": self.taint.key, "value": self.taint.value, "effect": self.taint.effect}
+
     def selects(self, driver: str, pool: str, device: str) -> bool:
         """Whether it taints this device."""
         return self.driver in ("", driver) and self.pool in ("", pool) and self.device in ("", device)
