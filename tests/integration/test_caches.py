@@ -15,7 +15,7 @@ from builders import CLAIM, GPU, OTHER_CLAIM, pod, rewritten
 from conftest import NewNamespace, NewObject
 from drabridge.core.caps import Cap
 from drabridge.core.errors import InvalidInput, Missing
-from drabridge.kube.caches import Caches, Store
+from drabridge.kube.caches import Caches, Change, Store
 from drabridge.kube.client import Client
 from drabridge.kube.resources import CONFIGMAPS
 from upstream.api import STRATEGIC_PATCH, Object
@@ -184,6 +184,11 @@ async def client(plane_135: ControlPlane) -> AsyncIterator[Client]:
         yield client
 
 
+async def pruned(caches: Caches, client: Client, store: Store[Any]) -> list[Change[Any]]:
+    [(_, changes)] = await caches.prune(client, (store,))
+    return changes
+
+
 async def filled(client: Client, *names: str) -> Caches:
     """Caches with the content of the stores of these names."""
     caches = Caches(["default-scheduler"])
@@ -205,11 +210,11 @@ async def test_deletions_that_no_watch_told_of_are_found(
     made = await new_object(
         plane, path, {"metadata": {"name": "late"}, "spec": {"limits": [{"type": "Container", "max": {GPU: "1"}}]}}
     )
-    gone = await caches.prune(client, caches.limit_ranges)
+    gone = await pruned(caches, client, caches.limit_ranges)
     assert [(change.key, change.after) for change in gone] == [(f"{namespace}/goes", None)]
     assert caches.limit_ranges.get(f"{namespace}/stays")
     assert caches.limit_ranges.seen(made)
-    assert await caches.prune(client, caches.limit_ranges) == []
+    assert await pruned(caches, client, caches.limit_ranges) == []
 
 
 async def test_prune_takes_a_recreated_object_for_what_it_is(
@@ -222,7 +227,7 @@ async def test_prune_takes_a_recreated_object_for_what_it_is(
     deleted = await plane.api.call("DELETE", f"{path}/q")
     second = await new_object(plane, path, {**body, "spec": {"hard": {"requests.example.com/nic": "1"}}})
     assert caches.quotas.seen(second)
-    assert await caches.prune(client, caches.quotas) == []
+    assert await pruned(caches, client, caches.quotas) == []
     # The first one's end comes after all; the API server answers a DELETE with a Status or the object as it was.
     caches.quotas.seen(first, deleted=True)
     assert deleted["kind"] in {"Status", "ResourceQuota"}
@@ -307,3 +312,16 @@ async def test_caches_are_in_sync_once_they_are_full(client: Client) -> None:
     with pytest.raises(Missing, match="ExtendedResourcePolicy"):  # their definition is not installed here
         await caches.load(client)
     assert not caches.synced
+
+
+def test_what_bind_keeps_comes_from_the_same_lists_and_watches() -> None:
+    plain, binding = Caches(["default-scheduler"]), Caches(["default-scheduler"], "drabridge-scheduler")
+    assert [kind[0].resource for kind in binding.kinds] == [kind[0].resource for kind in plain.kinds]
+    assert binding.bind is not None
+    shared = {kind[0]: kind[1] for kind in binding.kinds if len(kind) > 1}
+    assert shared == {
+        binding.classes: binding.bind.classes,
+        binding.nodes: binding.bind.nodes,
+        binding.slices: binding.bind.slices,
+        binding.claims: binding.bind.claims,
+    }

@@ -6,7 +6,7 @@ Events go into the caches first; only what changed a view there wakes anybody.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -49,15 +49,8 @@ class Wakeups:
         self._leading = leading
         self._clock = clock
         self._relisted = False
-        bind = caches.bind
-        self._bind: dict[Store[Any], Store[Any]] = {}  # what everybody looks at -> what Bind keeps of the same
-        if bind:
-            self._bind = {
-                caches.claims: bind.claims,
-                caches.slices: bind.slices,
-                caches.classes: bind.classes,
-                caches.nodes: bind.nodes,
-            }
+        self._kinds = {kind[0]: kind for kind in caches.kinds}
+        self._of_bind = frozenset[Store[Any]](caches.bind.all if caches.bind else ())
         self._after: dict[Store[Any], Callable[[Change[Any]], None]] = {
             caches.pods: self._pod_changed,
             caches.claims: self._claim_changed,
@@ -69,8 +62,7 @@ class Wakeups:
         """Take in one event of Kopf's: `type` is ADDED, MODIFIED, DELETED, or None from a list."""
         if event["type"] is None:
             self._relisted = True
-        companion = self._bind.get(store)
-        for each in (store,) if companion is None else (store, companion):
+        for each in self._kinds[store]:
             change = each.seen(event["object"], deleted=event["type"] == "DELETED")
             if change:
                 self._changed(each, change)
@@ -87,19 +79,20 @@ class Wakeups:
                 continue
             self._relisted = False
             due = self._clock.monotonic() + PRUNE_EVERY
-            for store in self._caches.stores:
-                await self._prune(store)
+            for kind in self._kinds.values():
+                await self._prune(kind)
 
-    async def _prune(self, store: Store[Any]) -> None:
+    async def _prune(self, kind: Sequence[Store[Any]]) -> None:
         try:
-            for change in await self._caches.prune(self._client, store):
-                self._changed(store, change)
+            for store, changes in await self._caches.prune(self._client, kind):
+                for change in changes:
+                    self._changed(store, change)
         except DrabridgeError as error:
             self._relisted = True
-            _log.warning("cannot compare a cache", kind=store.resource.kind, error=str(error))
+            _log.warning("cannot compare a cache", kind=kind[0].resource.kind, error=str(error))
 
     def _changed(self, store: Store[Any], change: Change[Any]) -> None:
-        if store in self._bind.values():
+        if store in self._of_bind:
             self._bind_changed(store, change)
             return
         if not self._leading():

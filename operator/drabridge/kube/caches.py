@@ -7,7 +7,7 @@ lists again when the API server has forgotten a watch's place, and then tells no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -291,15 +291,26 @@ class Caches:
             *(self.bind.all if self.bind else ()),
         )
 
+    @property
+    def kinds(self) -> tuple[tuple[Store[Any], ...], ...]:
+        """Every store, with those that keep something else of the same objects: one list and one watch serve them."""
+        kinds: dict[tuple[Resource, str | None], list[Store[Any]]] = {}
+        for store in self.stores:
+            kinds.setdefault((store.resource, store.label_selector), []).append(store)
+        return tuple(map(tuple, kinds.values()))
+
     async def load(self, client: Client) -> None:
         """Fill every store from the API server; afterwards `synced` is true."""
-        for store in self.stores:
-            await self.refresh(client, store)
+        for kind in self.kinds:
+            async for page in client.list_pages(kind[0].resource, label_selector=kind[0].label_selector):
+                for raw in page["items"]:
+                    for store in kind:
+                        store.seen(raw)
         self.synced = True
 
     async def check(self, client: Client) -> None:
         """Ask whether every kind can be listed, without taking anything in. Raises Missing or Refused if one cannot."""
-        for store in self.stores:
+        for store, *_ in self.kinds:
             async for _ in client.list_pages(
                 store.resource, label_selector=store.label_selector, limit=1, metadata_only=True
             ):
@@ -326,15 +337,16 @@ class Caches:
                 store.seen(raw)
         store.prune(keys, listed_at)
 
-    async def prune(self, client: Client, store: Store[View]) -> list[Change[View]]:
-        """Drop what a list of names does not show any more."""
+    async def prune(self, client: Client, kind: Sequence[Store[View]]) -> list[tuple[Store[View], list[Change[View]]]]:
+        """Drop what a list of names does not show any more from the stores of one kind."""
         keys: set[str] = set()
         listed_at = 0
-        async for page in client.list_pages(store.resource, label_selector=store.label_selector, metadata_only=True):
+        first = kind[0]
+        async for page in client.list_pages(first.resource, label_selector=first.label_selector, metadata_only=True):
             # The first page's moment is the one that holds for all; a deletion after it is the watch's to tell.
             listed_at = listed_at or int(page["metadata"]["resourceVersion"])
             keys.update(key_of(item) for item in page["items"])
-        return store.prune(keys, listed_at)
+        return [(store, store.prune(keys, listed_at)) for store in kind]
 
     def cluster(self, namespace: str = "") -> ClusterView:
         """The cluster as the decision about a Pod of `namespace` needs it."""
