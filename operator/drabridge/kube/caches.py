@@ -23,11 +23,10 @@ from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stric
 from drabridge.core.claims import ClaimView
 from drabridge.core.classmap import ClassMap, ClassView
 from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
+from drabridge.core.deviceplugins import offered
 from drabridge.core.errors import InvalidInput
-from drabridge.core.names import is_extended
 from drabridge.core.podview import PodView
 from drabridge.core.policy import PolicyView, effective
-from drabridge.core.quantity import Quantity
 from drabridge.core.rewrite import WATCHED, our_claim
 from drabridge.core.supply import SliceView
 from drabridge.core.usage import Usages, count
@@ -203,14 +202,9 @@ class NodeView:
     def of(cls, raw: Raw) -> NodeView:
         """Read a Node."""
         status = raw.get("status", {})
-        offered = {
-            name
-            for name, quantity in status.get("allocatable", {}).items()
-            if is_extended(name) and Quantity.parse(str(quantity)).ceil() > 0
-        }
         schedulable = not raw.get("spec", {}).get("unschedulable", False)
         version = status.get("nodeInfo", {}).get("kubeletVersion", "")
-        return cls(raw["metadata"]["name"], frozenset(offered), schedulable and not kubelet_is_native(version))
+        return cls(raw["metadata"]["name"], offered(status), schedulable and not kubelet_is_native(version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from drabridge.core.allocation.nodes import Node
 from drabridge.core.auto import kubelet_is_native
-from drabridge.core.names import is_extended
-from drabridge.core.quantity import Quantity
+from drabridge.core.deviceplugins import offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,10 @@ class BindNode:
     def of(cls, raw: Mapping[str, Any]) -> Self:
         """Read a v1 Node."""
         status = raw.get("status") or {}
-        offered = frozenset(
-            name
-            for name, quantity in (status.get("allocatable") or {}).items()
-            if is_extended(name) and Quantity.parse(str(quantity)).ceil() > 0
-        )
         facts = Node.of(raw)
         version = (status.get("nodeInfo") or {}).get("kubeletVersion", "")
-        return cls(
-            facts.name, offered, kubelet_is_native(version), facts.labels, tuple(sorted(facts.declared_features)), facts
-        )
+        features = tuple(sorted(facts.declared_features))
+        return cls(facts.name, offered(status), kubelet_is_native(version), facts.labels, features, facts)
 
     def __eq__(self, other: object) -> bool:
         """Whether nothing differs that anybody here looks at; Nodes are written every few minutes without such news."""
