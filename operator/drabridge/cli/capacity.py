@@ -16,6 +16,7 @@ from rich.console import Console
 
 from drabridge.cli import sources, terminal
 from drabridge.cli.gathering import DEVICES, Gathered, gather
+from drabridge.cli.options import Context, Filenames, Kubeconfig
 from drabridge.core import capacity as counting
 from drabridge.core.capacity import Grouping, Row, Shared, State, Use
 from drabridge.core.errors import DrabridgeError, InvalidInput
@@ -75,12 +76,9 @@ class Output(StrEnum):
 
 
 def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by keyword
-    filename: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", help="A file or directory with objects, or - for standard input."),
-    ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    filename: Filenames = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     by: Annotated[Grouping, typer.Option(metavar="WHAT", help="class, node, pool or model.")] = Grouping.CLASS,
     users: Annotated[bool, typer.Option("--users", help="Show who uses each device.")] = False,
     fit: Annotated[
@@ -109,7 +107,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
                 code = _fit(fit, gathered, output)
             else:
                 _show(gathered.cluster, by, output, users=users)
-            _complain(gathered)
+            terminal.complain([*gathered.unread, *gathered.unseen(COUNTED)])
             if not watch:
                 raise typer.Exit(UNDONE if _lacks_all(gathered.cluster) else code)
             sys.stdout.flush()
@@ -126,17 +124,6 @@ def _lacks_all(cluster: Inventory) -> bool:
     return any(cluster.unseen.get(kind) == UNREADABLE for kind in COUNTED)
 
 
-def _complain(gathered: Gathered) -> None:
-    cluster = gathered.cluster
-    lines = [
-        *map(str, gathered.faults),
-        *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in cluster.odd),
-    ]
-    lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in COUNTED if kind in cluster.unseen]
-    for line in lines:
-        sys.stderr.write(f"drabridge: {terminal.one_line(line)}\n")
-
-
 # What there is
 
 
@@ -144,13 +131,13 @@ def _show(cluster: Inventory, by: Grouping, output: Output, *, users: bool) -> N
     rows, shares = counting.count(cluster, by), counting.shared(cluster)
     held = counting.uses(cluster) if users else ()
     if output is Output.JSON:
-        _print([json.dumps(_as_json(by, rows, shares, held if users else None), indent=2)])
+        terminal.show([json.dumps(_as_json(by, rows, shares, held if users else None), indent=2)])
     elif users:
-        _print(_users_table(held))
+        terminal.show(_users_table(held))
     else:
-        _print(_counts_table(by, rows))
+        terminal.show(_counts_table(by, rows))
         if shares:
-            _print(["", *_bars(shares)])
+            terminal.show(["", *_bars(shares)])
 
 
 def _counts_table(by: Grouping, rows: Iterable[Row]) -> Iterator[str]:
@@ -227,9 +214,9 @@ def _fit(wanted: str, gathered: Gathered, output: Output) -> int:
     room = Fitting(cluster).room(shape_of(pod, cluster))
     if output is Output.JSON:
         barred = [{"reason": each.reason, "nodes": list(each.nodes), "cures": list(each.cures)} for each in room.barred]
-        _print([json.dumps({"fits": room.total, "nodes": room.nodes, "barred": barred}, indent=2)])
+        terminal.show([json.dumps({"fits": room.total, "nodes": room.nodes, "barred": barred}, indent=2)])
     else:
-        _print(_room(room))
+        terminal.show(_room(room))
     return DONE if room.total else FULL
 
 
@@ -307,8 +294,3 @@ def _placed(body: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     return {**body, "metadata": {"namespace": "default", "name": "shape", **metadata}}
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")

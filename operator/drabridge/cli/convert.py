@@ -17,6 +17,7 @@ import typer
 
 from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.cli.manifests import Manifest, Unread, read, write
+from drabridge.cli.options import Context, Kubeconfig
 from drabridge.cli.sources import STDIN
 from drabridge.cli.terminal import one_line
 from drabridge.cli.unified import unified
@@ -134,8 +135,8 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
         typer.Option("--drop-runtime-class", metavar="NAME", help="Remove this runtimeClassName from converted Pods."),
     ] = "",
     output: Annotated[Output, typer.Option("--output", "-o", help="How the report looks.")] = Output.TEXT,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Gather, convert, and show or write."""
     names = [*(paths or ()), *(filename or ())]

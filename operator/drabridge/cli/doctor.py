@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -15,6 +13,7 @@ from rich.text import Text
 
 from drabridge.cli import terminal
 from drabridge.cli.gathering import NOT_IN_FILES, Gathered, gather
+from drabridge.cli.options import Context, Filenames, Kubeconfig
 from drabridge.core.cluster import Gate
 from drabridge.core.doctor.findings import Check, Finding, Severity, counted
 from drabridge.core.doctor.registry import THEMES, Diagnosis, chosen, diagnose
@@ -67,12 +66,9 @@ class Output(StrEnum):
 
 
 def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by keyword
-    filename: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", help="A file or directory with objects, or - for standard input."),
-    ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    filename: Filenames = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Make these checks only; ids or themes, separated by commas.")
     ] = None,
@@ -87,21 +83,16 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     try:
         checks = chosen(_words(only), _words(skip))
         if listing:
-            _print(_listed(checks, output))
+            terminal.show(_listed(checks, output))
             raise typer.Exit(HEALTHY)
         gathered = gather(filename, kubeconfig, context, complete=complete)
     except DrabridgeError as error:
         _complain([str(error)])
         raise typer.Exit(UNDONE) from None
     diagnosis = diagnose(gathered.cluster, checks)
-    _complain(
-        [
-            *map(str, gathered.faults),
-            *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in gathered.cluster.odd),
-        ]
-    )
+    _complain(gathered.unread)
     if output is Output.JSON:
-        _print([json.dumps(_as_json(gathered, diagnosis), indent=2)])
+        terminal.show([json.dumps(_as_json(gathered, diagnosis), indent=2)])
     else:
         _show(gathered, diagnosis)
     code = _CODES[diagnosis.gravest]
@@ -217,14 +208,7 @@ def _unmade(gathered: Gathered, diagnosis: Diagnosis) -> Iterator[str]:
             yield from _indented(f"- {kind}: {unseen[kind]}", "  ", "    ")
 
 
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-
-
-def _complain(messages: Iterable[str]) -> None:
-    shown = list(messages)
-    for message in shown[:_SHOWN]:
-        sys.stderr.write(f"drabridge: {terminal.one_line(message)}\n")
-    if len(shown) > _SHOWN:
-        sys.stderr.write(f"drabridge: … and {len(shown) - _SHOWN} more that could not be read\n")
+def _complain(messages: Sequence[str]) -> None:
+    terminal.complain(messages[:_SHOWN])
+    if len(messages) > _SHOWN:
+        terminal.complain([f"… and {len(messages) - _SHOWN} more that could not be read"])

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from drabridge.cli.options import Context, Kubeconfig
 from drabridge.delivery.drain import Remains, remains, switch_off
 from drabridge.kube.client import Client
 
@@ -31,8 +32,8 @@ POLL_SECONDS = 1.0
 
 
 def drain(
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for Pods without their claims.")] = 120.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look; switch nothing off.")] = False,
 ) -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from drabridge.cli import terminal
 from drabridge.cli.gathering import Gathered, gather
+from drabridge.cli.options import Context, Filenames, Kubeconfig
 from drabridge.core.errors import DrabridgeError, InvalidInput, quoted
 from drabridge.core.explanation.claims import explain_claim
 from drabridge.core.explanation.classes import explain_class
@@ -83,15 +83,12 @@ class Output(StrEnum):
 
 def explain(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="What to explain.")],
-    filename: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", help="A file or directory with objects, or - for standard input."),
-    ] = None,
+    filename: Filenames = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Default: default, or the only one with such an object.")
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[Output, typer.Option("--output", "-o", metavar="FORMAT", help="text or json.")] = Output.TEXT,
 ) -> None:
     """Explain it."""
@@ -158,12 +155,9 @@ def _missing(described: str, known: Iterable[str], odd: Iterable[Odd]) -> Invali
 
 
 def _complain(gathered: Gathered) -> None:
-    lines = [*map(str, gathered.faults)]
-    lines += [f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in gathered.cluster.odd]
+    terminal.complain(gathered.unread)
     if unseen := [kind for kind in NEEDED if kind in gathered.cluster.unseen]:
-        lines.append(f"not seen, so that the answer may lack something: {', '.join(unseen)}")
-    for line in lines:
-        sys.stderr.write(f"drabridge: {terminal.one_line(line)}\n")
+        terminal.complain([f"not seen, so that the answer may lack something: {', '.join(unseen)}"])
 
 
 def _as_json(page: Page) -> dict[str, Any]:

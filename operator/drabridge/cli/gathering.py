@@ -69,6 +69,16 @@ class Gathered:
     cluster: Inventory
     faults: tuple[InvalidInput, ...] = ()
 
+    @property
+    def unread(self) -> list[str]:
+        """What could not be read, in words."""
+        odd = (f"{each.object} is left out: {each.problem}; {each.cure}" for each in self.cluster.odd)
+        return [*map(str, self.faults), *odd]
+
+    def unseen(self, kinds: Iterable[Kind]) -> list[str]:
+        """Which of these kinds were not seen, and why, in words."""
+        return [f"{kind} not seen: {self.cluster.unseen[kind]}" for kind in kinds if kind in self.cluster.unseen]
+
 
 def gather(
     paths: Iterable[str] | None,

@@ -22,6 +22,7 @@ import typer
 from aiohttp import web
 
 from drabridge.cli import logs
+from drabridge.cli.options import Context
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.bind import Bindings
@@ -94,7 +95,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         Path | None,
         typer.Option(envvar="KUBECONFIG", help="Default: the Pod's ServiceAccount, else ~/.kube/config."),
     ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    context: Context = None,
     namespace: Annotated[
         str, typer.Option(envvar="POD_NAMESPACE", help="Where drabridge itself lives: Lease, state, certificates.")
     ] = "drabridge-system",

@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from drabridge.cli import answers, jsonlines, sources, verdicts
+from drabridge.cli import answers, jsonlines, sources, terminal, verdicts
+from drabridge.cli.options import Context, Kubeconfig
 from drabridge.cli.terminal import printable
 from drabridge.cli.verdicts import Output
 from drabridge.core import resourceslice, selection
@@ -83,8 +84,8 @@ def select(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
         list[str] | None,
         typer.Option("--filename", "-f", help="A file or directory with ResourceSlices, or - for standard input."),
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context_name: Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context_name: Context = None,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -201,14 +202,14 @@ def _select(selector: Selector, gathered: Gathered, explain: str | None, output:
     if explain is not None:
         device = _the_one(explain, gathered.devices)
         explained = selection.explained(instrumented, device)
-        _print(verdicts.explanation(device, explained, output))
+        terminal.show(verdicts.explanation(device, explained, output))
         return verdicts.explanation_code(explained)
     judged: list[tuple[PublishedDevice, Verdict]] = []
     with _bar("selecting", len(gathered.devices), worth=_MANY) as advance:
         for device in gathered.devices:
             judged.append((device, selection.judge(instrumented, device)))
             advance(1)
-    _print(verdicts.listing(selector.expression, judged, gathered.faults, output))
+    terminal.show(verdicts.listing(selector.expression, judged, gathered.faults, output))
     if output is not Output.JSON and output is not Output.YAML:
         _say(verdicts.summary(judged))
     return _code(judged, gathered.faults)
@@ -234,12 +235,6 @@ def _the_one(wanted: str, devices: list[PublishedDevice]) -> PublishedDevice:
     known = ", ".join(str(each.id) for each in devices[:3])
     cure = f"name one of {len(devices)}, such as {known}" if known else "name files or a cluster with devices"
     raise InvalidInput(f"--explain {wanted}", "", "there is no such device", cure)
-
-
-def _print(lines: Iterable[str]) -> None:
-    write = sys.stdout.write
-    for line in lines:
-        write(f"{line}\n")
 
 
 def _complain(messages: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from drabridge.cli import jsonlines, placements, scenarios, sources, terminal
 from drabridge.cli.gathering import DEVICES, Gathered, gather, manifests
+from drabridge.cli.options import Context, Filenames, Kubeconfig
 from drabridge.cli.placements import Output
 from drabridge.cli.progress import bar
 from drabridge.core.allocation.features import JSON_NAMES, Features
@@ -74,13 +75,10 @@ _NEEDED: Final = frozenset({Kind.NODES, Kind.CLASSES, Kind.SLICES, Kind.CLAIMS, 
 
 def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by keyword
     call: typer.Context,
-    filename: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", help="A file or directory with objects, or - for standard input."),
-    ] = None,
+    filename: Filenames = None,
     from_cluster: Annotated[bool, typer.Option("--from-cluster", help="Begin with what the cluster has.")] = False,
-    kubeconfig: Annotated[Path | None, typer.Option(envvar="KUBECONFIG", help="Default: ~/.kube/config.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only Pods of this namespace.")] = None,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Pods of all namespaces, which is the default.")
@@ -112,9 +110,9 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         gathered = _gather(filename, kubeconfig, context, from_cluster=from_cluster)
         outcomes = _simulate(gathered, settings, namespace)
     except DrabridgeError as error:
-        _say(str(error))
+        terminal.complain([str(error)])
         raise typer.Exit(BAD_INPUT) from None
-    _complain(gathered)
+    terminal.complain([*gathered.unread, *gathered.unseen(_KINDS)])
     for line in placements.shown(outcomes, settings, output):
         sys.stdout.write(f"{line}\n")
     raise typer.Exit(_code(gathered, outcomes))
@@ -188,18 +186,3 @@ def _code(gathered: Gathered, outcomes: list[Outcome]) -> int:
     if gathered.faults or gathered.cluster.odd or unseen or any(isinstance(each, Broken) for each in outcomes):
         return BAD_INPUT
     return ALL_FIT if all(isinstance(each, Placed) for each in outcomes) else SOME_DO_NOT
-
-
-def _complain(gathered: Gathered) -> None:
-    cluster = gathered.cluster
-    lines = [
-        *map(str, gathered.faults),
-        *(f"{odd.object} is left out: {odd.problem}; {odd.cure}" for odd in cluster.odd),
-    ]
-    lines += [f"{kind} not seen: {cluster.unseen[kind]}" for kind in _KINDS if kind in cluster.unseen]
-    for line in lines:
-        _say(line)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"drabridge: {terminal.one_line(line)}\n")

@@ -39,6 +39,18 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def show(lines: Iterable[str]) -> None:
+    """Write lines to standard output."""
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+
+
+def complain(messages: Iterable[str]) -> None:
+    """Write messages to standard error, each on one line that begins with our name."""
+    for message in messages:
+        sys.stderr.write(f"drabridge: {one_line(message)}\n")
+
+
 def shortened(text: str, room: int) -> str:
     """Leave the middle out of what is longer than `room`: the ends of an expression tell more."""
     if len(text) <= room:
