@@ -20,6 +20,13 @@ class _Counted:
     counts: dict[str, tuple[SliceView, int]] = field(default_factory=dict)
     """By slice name, with the view that was counted."""
 
+    version: int = -1
+    """Of the store of slices, when they were counted."""
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, count in self.counts.values())
+
 
 class Supply:
     """Counts devices by class, and remembers the counts of slices that have stayed the same."""
@@ -37,6 +44,14 @@ class Supply:
         known = self._counted.get(device_class)
         if known is None or known.expressions != view.selectors:
             known = _Counted(view.selectors, ClassSelectors.of(view.selectors))
+        version = self._caches.slices.version
+        if known.version != version:
+            known.counts = await self._counts(known)
+            known.version = version
+            self._counted[device_class] = known
+        return known.total
+
+    async def _counts(self, known: _Counted) -> dict[str, tuple[SliceView, int]]:
         counts: dict[str, tuple[SliceView, int]] = {}
         fresh = 0
         for piece in newest(self._caches.slices):
@@ -48,6 +63,4 @@ class Supply:
             fresh += 1
             if fresh % BATCH == 0:
                 await asyncio.sleep(0)
-        known.counts = counts
-        self._counted[device_class] = known
-        return sum(count for _, count in counts.values())
+        return counts
