@@ -29,10 +29,10 @@ from drabridge.core.bind.podclaims import (
     template_claims,
 )
 from drabridge.core.bind.scene import Scene, broken
-from drabridge.core.bind.scores import score, strategy_of
+from drabridge.core.bind.scores import Room, scores, strategy_of
+from drabridge.core.bind.underway import Underway
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
 from drabridge.core.podview import PodView
-from drabridge.core.policy import Strategy
 from drabridge.core.reasons import Reason
 from drabridge.delivery.bindwrites import BindWrites, Undoing, Unprepared
 from drabridge.delivery.devices import Devices
@@ -125,6 +125,7 @@ class Bindings:
         self._stuck: dict[str, Undoing] = {}  # by Pod UID
         self._undos: dict[str, asyncio.Task[str]] = {}  # by Pod UID
         self._holds: dict[str, _Hold] = {}  # by Pod UID
+        self._underway = Underway()
         self.refused: set[str] = set()
         """UIDs of the Pods that fitted nowhere when they were looked at last."""
 
@@ -156,16 +157,23 @@ class Bindings:
             self.refused.discard(seen.pod.uid)
         elif len(self.refused) < SEEN_MAX:
             self.refused.add(seen.pod.uid)
+        if isinstance(scene, Scene):
+            self._expect(scene, answer.nodes)
         return answer
 
     async def prioritize(self, raw_pod: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
-        """Score the nodes from 0 to 10 by the strategy of the Pod's policies."""
+        """Score the nodes from 0 to 10: by the strategy of the Pod's policies, and by who else may be on the way."""
         self._must_serve()
-        pod = PodView.of(raw_pod)
-        strategy = strategy_of({ask.resource for ask in pod.extended()}, self._caches.cluster())
-        if strategy is Strategy.FIRST_FIT:
+        seen = SeenPod.of(raw_pod)
+        scene = self._scene(seen)
+        if isinstance(scene, Refusal) or scene.is_plain:
             return dict.fromkeys(names, 0)
-        return {name: score(strategy, *self._devices.in_use(name)) for name in names}
+        now = self._clock.monotonic()
+        sought = self._underway.sought(seen.pod.uid, now)
+        rooms = {name: Room(*self._devices.room(name), sought(name)) for name in names}
+        found = scores(strategy_of(scene.asking.names, self._caches.cluster()), scene.devices, rooms)
+        self._underway.expect(seen.pod.uid, scene.devices, found.best, now)
+        return {**found.by_node}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Allocate and bind. A repeat of a call that is under way waits for the same end.
@@ -173,6 +181,7 @@ class Bindings:
         Raises DrabridgeError if it came to nothing; kube-scheduler schedules the Pod again.
         """
         self._must_serve()
+        self._underway.arrived(uid)
         flight = self._flights.get(uid)
         if flight is None:
             task = asyncio.create_task(self._bind(namespace, name, uid, node))
@@ -215,6 +224,13 @@ class Bindings:
         if special is None or special.owner_uid == pod.uid:
             return None
         return Refusal(Reason.CLAIM_FOREIGN, f"ResourceClaim {special.key} is not owned by {pod.described}")
+
+    def _expect(self, scene: Scene, nodes: Sequence[str]) -> None:
+        if not nodes:
+            self._underway.arrived(scene.pod.uid)
+        elif not scene.is_plain:
+            best = nodes[0] if len(nodes) == 1 else None
+            self._underway.expect(scene.pod.uid, scene.devices, best, self._clock.monotonic())
 
     async def _filtered(self, scene: Scene, names: Sequence[str]) -> Filtered:
         if scene.is_plain:

@@ -42,6 +42,7 @@ class Devices:
         self._state = AllocatedState()
         self._assumed: dict[str, Mapping[str, Any]] = {}
         self._held: dict[str, Mapping[str, Any]] = {}  # claim -> the allocation that the state has of it
+        self._rooms: dict[str, tuple[int, int]] = {}
         self.verdicts = Verdicts()
         self.overlaps: dict[str, str] = {}
         """Claim -> what it holds of that another claim holds as well."""
@@ -56,7 +57,7 @@ class Devices:
         self._held.clear()
         self._assumed.clear()
         self.overlaps.clear()
-        self.verdicts.touch_all()
+        self._touch_all()
         for record in self._stores.claims:
             self._refresh(record.key)
 
@@ -70,10 +71,10 @@ class Devices:
             self._touch(change.key)
         elif change.after is None:
             self._snapshot = self._snapshot.without_class(change.key)
-            self.verdicts.touch_all()
+            self._touch_all()
         else:
             self._snapshot = self._snapshot.with_class(change.after.raw)
-            self.verdicts.touch_all()
+            self._touch_all()
 
     def _slice_changed(self, change: Change[SliceRecord]) -> None:
         self._snapshot = (
@@ -176,8 +177,13 @@ class Devices:
     def _touch(self, node: str | None) -> None:
         if node:
             self.verdicts.touch(node)
+            self._rooms.pop(node, None)
         else:
-            self.verdicts.touch_all()
+            self._touch_all()
+
+    def _touch_all(self) -> None:
+        self.verdicts.touch_all()
+        self._rooms.clear()
 
     def allocate(
         self, node: BindNode, claims: Sequence[Claim], strategy: Strategy = Strategy.FIRST_FIT
@@ -195,12 +201,12 @@ class Devices:
                 found.update({use.dedicated.get(holding.device, key), *use.shares.get(holding.device, {}).values()})
         return found - {key}
 
-    def in_use(self, node: str) -> tuple[int, int]:
-        """How many of a node's own devices are in use, and how many it has."""
-        used = devices = 0
-        for key in {slice_.key for slice_ in self._snapshot.by_node.get(node) or ()}:
-            use = self._state.pool(key)
-            used += len(use.dedicated) + len(use.shares) if use else 0
-        for slice_ in self._snapshot.by_node.get(node) or ():
-            devices += len(slice_.devices)
-        return used, devices
+    def room(self, node: str) -> tuple[int, int]:
+        """How many devices of its own a node has, and how many of them are in use."""
+        found = self._rooms.get(node)
+        if found is None:
+            slices = self._snapshot.by_node.get(node) or ()
+            uses = (self._state.pool(key) for key in {slice_.key for slice_ in slices})
+            used = sum(len(use.dedicated) + len(use.shares) for use in uses if use)
+            found = self._rooms[node] = (sum(len(slice_.devices) for slice_ in slices), used)
+        return found

@@ -495,7 +495,7 @@ async def test_a_claim_that_holds_one_device_twice_is_told_as_well(rig: Rig) -> 
     odd["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     rig.world.add("ResourceClaim", odd)
     assert rig.devices.overlaps == {"default/odd": "gpu.example.com/node-0/gpu-0"}
-    assert rig.devices.in_use("node-0") == (1, 2)
+    assert rig.devices.room("node-0") == (2, 1)
 
 
 async def test_an_allocation_that_cannot_be_read_does_not_stop_anybody(rig: Rig) -> None:
@@ -511,8 +511,8 @@ async def test_scores_follow_the_strategy(rig: Rig) -> None:
     made = rig.add_pod(pod().app(gpu=1))
     assert not await rig.schedule(made)
     for strategy, scores in (
-        (Strategy.FIRST_FIT, {"node-0": 0, "node-1": 0}),
-        (Strategy.PACK, {"node-0": 5, "node-1": 0}),
+        (Strategy.FIRST_FIT, {"node-0": 1, "node-1": 1}),
+        (Strategy.PACK, {"node-0": 5, "node-1": 1}),
         (Strategy.SPREAD, {"node-0": 5, "node-1": 10}),
     ):
         spec = {"resourceName": GPU, "devices": [{"deviceClassName": "gpu"}], "strategy": strategy.value}

@@ -63,6 +63,13 @@ class Scene:
         """Whether the Pod needs nothing that is ours to give."""
         return not self.claims and not self.asking.names
 
+    @property
+    def devices(self) -> int:
+        """About how many devices the Pod takes: what its names ask for, and one for each claim of its own."""
+        plan = self.asking.plan(frozenset())
+        asked = plan.devices if isinstance(plan, ClaimPlan) else 0
+        return asked + sum(record.allocation is None for record in self.claims)
+
     def on(self, node: BindNode) -> Request | Refusal:
         """What has to be allocated on the node, or why the Pod cannot come there whatever is free."""
         for record in self.claims:
