@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,26 +62,34 @@ class BindSite(Site):
 
 
 @asynccontextmanager
-async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
-    """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
+async def bind_cluster(binary: Path, directory: Path, *options: str, qps: int | None = None) -> AsyncIterator[BindSite]:
+    """Kubernetes with the gate on and drabridge's manifests. Neither a replica nor drabridge's scheduler runs yet.
+
+    Replicas get `options`, kube-scheduler may send `qps` requests a second (None: its default).
+    """
     async with AsyncExitStack() as stack:
         plane = ControlPlane(binary, None, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
         switch = await stack.enter_async_context(Switch())
-        options = (*SITE_OPTIONS, "--lease-seconds=6")
         installation = Installation(plane, options=options, overlay="bind")
         await installation.install()
         original = await plane.kubeconfig_for(NAMESPACE, "drabridge")
         proxy = stack.enter_context(FaultProxy.before(original))
-        scheduler = BindScheduler(plane, switch.port)
-        site = BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), switch)
+        scheduler = BindScheduler(plane, switch.port, qps=qps)
         stack.push_async_exit(installation)
-        await site.start_leader()
         stack.callback(scheduler.stop)
-        await scheduler.start()
         playing = asyncio.create_task(plane.play_kubelets())
         stack.callback(playing.cancel)
+        yield BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), switch)
+
+
+@asynccontextmanager
+async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
+    """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
+    async with bind_cluster(binary, directory, *SITE_OPTIONS, "--lease-seconds=6") as site:
+        await site.start_leader()
+        await site.scheduler.start()
         yield site
 
 
@@ -129,12 +137,17 @@ def devices_of(claim: Object) -> list[tuple[str, str, str]]:
     return [(each["driver"], each["pool"], each["device"]) for each in results]
 
 
+def held_twice(found: Iterable[Object]) -> list[tuple[str, str, str]]:
+    """Devices that several of the claims hold."""
+    held = Counter(device for claim in found for device in devices_of(claim))
+    return [device for device, count in held.items() if count > 1]
+
+
 async def check(site: Site, ns: str) -> None:
     """What must hold of a namespace, by what the API server shows alone."""
     pods = (await site.api.call("GET", f"/api/v1/namespaces/{ns}/pods"))["items"]
     found = {claim["metadata"]["name"]: claim for claim in await claims(site, ns)}
-    held = Counter(device for claim in found.values() for device in devices_of(claim))
-    assert not [device for device, count in held.items() if count > 1], "allocated twice"
+    assert not held_twice(found.values()), "allocated twice"
     wanted = set()
     for each in pods:
         if shown := each["status"].get("extendedResourceClaimStatus"):

@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+import aiohttp
+
 from cluster_site import Served, Site, allocation, claim_name, container, pod
 from conftest import GATE_OFF
 from upstream.api import Refused, wait_for
@@ -20,7 +22,7 @@ from upstream.installation import Installation
 from upstream.processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from upstream.api import Object
@@ -90,10 +92,10 @@ class Fleet:
         await asyncio.gather(*(each.stop() for each in running))
         await self._stack.aclose()
 
-    async def start(self) -> Replica:
-        """Start a replica; give it once it is ready and takes part."""
+    async def start(self, *options: str) -> Replica:
+        """Start a replica, with these options besides; give it once it is ready and takes part."""
         port = free_port()
-        replica = await self._installation.start_replica(*self._options, webhook_port=port)
+        replica = await self._installation.start_replica(*self._options, *options, webhook_port=port)
         self.replicas.append(replica)
         self.balancer.add(replica, port)
         return replica
@@ -230,6 +232,8 @@ class Churn:
     stay: int
     a_second: float
     seed: int = 0
+    missing: Callable[[Object, str], bool] | None = None
+    """Whether no webhook saw a Pod that asks for that name; by default, whether it was not rewritten."""
 
     lives: dict[str, Life] = field(default_factory=dict)
 
@@ -246,7 +250,7 @@ class Churn:
             await asyncio.gather(
                 *(self._create(f"p{len(self.lives) + each}", dice.randint(1, 2)) for each in range(room))
             )
-            if any(is_missed(each, self.gpu.name) for each in present.values()):
+            if any(self._is_missed(each) for each in present.values()):
                 await self._note_reports()
             await asyncio.gather(*(self._end(each, dice.random()) for each in present.values()))
             going = [name for name in present if not self._stays(name)]
@@ -263,14 +267,21 @@ class Churn:
         return int(name[1:]) >= self.count - self.stay and not self.lives[name].missed
 
     async def _pods(self) -> list[Object]:
-        listed = await self.site.api.call("GET", f"/api/v1/namespaces/{self.ns}/pods")
-        return list(listed["items"])
+        async def listed() -> list[Object] | None:
+            status, answer = await self.site.api.request("GET", f"/api/v1/namespaces/{self.ns}/pods")
+            return list(answer["items"]) if status == 200 else None
+
+        found = await wait_for(listed, "the Pods", until=lambda pods: pods is not None, deadline=90)
+        return found or []
 
     async def _create(self, name: str, devices: int) -> None:
         life = self.lives[name] = Life(name, time.time())
         made = await insist(self.site, self.ns, pod(name, container(limits={self.gpu.name: devices})))
         life.created, life.uid = time.time(), made["metadata"]["uid"]
-        life.missed = is_missed(made, self.gpu.name)
+        life.missed = self._is_missed(made)
+
+    def _is_missed(self, made: Object) -> bool:
+        return (self.missing or is_missed)(made, self.gpu.name)
 
     async def _note_reports(self) -> None:
         listed = await self.site.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{self.ns}/events")
@@ -281,16 +292,23 @@ class Churn:
 
     async def _end(self, each: Object, chance: float) -> None:
         life = self.lives[_name(each)]
+        has_devices = each["spec"].get("nodeName") and allocation(each)
         if life.missed:
             if life.reported is None:
                 assert time.time() - life.created < REPORTED_WITHIN, f"{life.name}: nobody reports that it was missed"
                 return
-        elif self._stays(life.name) or (chance > GONE_AT_ONCE and not allocation(each)):
+        elif self._stays(life.name) or (chance > GONE_AT_ONCE and not has_devices):
             return
-        if allocation(each) and chance < ENDS_BY_ITSELF and each["status"]["phase"] != "Succeeded":
-            await self.site.cluster.finish(each)
-        else:
-            await self.site.delete(each)
+        try:
+            if has_devices and chance < ENDS_BY_ITSELF and each["status"]["phase"] != "Succeeded":
+                await self.site.cluster.finish(each)
+            else:
+                await self.site.delete(each)
+        except aiohttp.ClientError:
+            pass  # it is looked at again in a moment
+        except Refused as error:
+            if error.status not in (404, 409, 429) and error.status < 500:
+                raise
 
 
 async def insist(site: Site, ns: str, body: Object) -> Object:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +24,7 @@ BOTH = pytest.mark.parametrize("site", ["existing"] if KUBECONFIG else ["1.35", 
 """For tests whose subject depends on the API server's version."""
 
 Serve = Callable[..., Awaitable[Served]]
+Report = Callable[..., None]
 
 
 if KUBECONFIG:
@@ -76,3 +79,16 @@ async def site_with_bind(controlplane_binary: Path, controlplane_directory: Path
     """Kubernetes 1.37 with drabridge, its extender, and the kube-scheduler that calls it."""
     async with bind_site(controlplane_binary, controlplane_directory / "bind") as site:
         yield site
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Report:
+    """Prints what was measured."""
+    began = time.monotonic()
+
+    def show(**figures: object) -> None:
+        seconds = round(time.monotonic() - began)
+        with capsys.disabled():
+            print("\n" + json.dumps({"test": request.node.name, "seconds": seconds, **figures}))  # noqa: T201
+
+    return show

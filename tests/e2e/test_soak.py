@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +14,11 @@ from upstream.faultproxy import Fault, FaultProxy
 from upstream.installation import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from cluster_site import Site
-    from e2e.conftest import Serve
+    from e2e.conftest import Report, Serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,27 +50,12 @@ async def site(controlplane_binary: Path, controlplane_directory: Path) -> Async
         yield site
 
 
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Prints what was measured."""
-    began = time.monotonic()
-
-    def show(**figures: object) -> None:
-        seconds = round(time.monotonic() - began)
-        with capsys.disabled():
-            print("\n" + json.dumps({"test": request.node.name, "seconds": seconds, **figures}))  # noqa: T201
-
-    return show
-
-
 async def transitions(site: Site) -> int:
     """How often the Lease has changed hands."""
     return int((await site.api.call("GET", LEASE))["spec"]["leaseTransitions"])
 
 
-async def test_fifty_kills_while_300_pods_come_and_go(
-    site: Site, ns: str, serve: Serve, report: Callable[..., None]
-) -> None:
+async def test_fifty_kills_while_300_pods_come_and_go(site: Site, ns: str, serve: Serve, report: Report) -> None:
     gpu = await serve(devices=12, nodes=2)
     async with Fleet(site) as fleet:
         await fleet.start()
@@ -99,7 +82,7 @@ async def test_fifty_kills_while_300_pods_come_and_go(
     assert found.missed == []
 
 
-async def test_2000_pods_under_random_faults(site: Site, ns: str, serve: Serve, report: Callable[..., None]) -> None:
+async def test_2000_pods_under_random_faults(site: Site, ns: str, serve: Serve, report: Report) -> None:
     gpu = await serve(devices=100, nodes=4)
     original = await site.cluster.kubeconfig_for(NAMESPACE, "drabridge")
     with FaultProxy.before(original) as proxy:

@@ -187,7 +187,10 @@ class Cluster:
         running: dict[str, float] = {}
         while True:
             now = asyncio.get_running_loop().time()
-            for pod in (await self.api.call("GET", "/api/v1/pods"))["items"]:
+            pods: list[Object] = []
+            with suppress(Refused, aiohttp.ClientError):  # the API server may be about to be started again
+                pods = (await self.api.call("GET", "/api/v1/pods"))["items"]
+            for pod in pods:
                 since = running.setdefault(pod["metadata"]["uid"], now) if pod["status"]["phase"] == "Running" else now
                 ends = (
                     finish_after is not None and pod["spec"]["restartPolicy"] == "Never" and now - since > finish_after
