@@ -32,8 +32,10 @@ async def client(plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def running(client: Client, clock: Clock = SYSTEM, capacity: int = 100) -> AsyncIterator[Recorder]:
-    recorder = Recorder(client, "drabridge-0", capacity=capacity, clock=clock)
+async def running(
+    client: Client, clock: Clock = SYSTEM, capacity: int = 100, **options: Any
+) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, "drabridge-0", capacity=capacity, clock=clock, **options)
     task = asyncio.create_task(recorder.run())
     try:
         yield recorder
@@ -204,6 +206,36 @@ async def test_a_full_queue_drops_and_never_blocks(client: Client, namespace: st
     assert await recorder.flush(20)
     task.cancel()
     assert sorted(event["note"] for event in await events(client, namespace)) == ["note 0", "note 1", "note 4"]
+
+
+async def test_events_wait_while_there_are_more_urgent_things_but_not_for_ever(client: Client, namespace: str) -> None:
+    busy, now = True, 1000.0
+
+    async def pause(_event: asyncio.Event, _seconds: float | None) -> None:
+        await asyncio.sleep(0.01)
+
+    clock = replace(SYSTEM, monotonic=lambda: now, pause=pause)
+    async with running(client, clock, busy=lambda: busy, late_after=5.0) as recorder:
+
+        async def sent_within(seconds: float, count: int) -> bool:
+            for _ in range(round(seconds / 0.1)):
+                if len(await events(client, namespace)) == count:
+                    return True
+                await asyncio.sleep(0.1)
+            return False
+
+        claimed(recorder, pod(namespace), "late")
+        assert not await sent_within(0.5, 1)
+        now += 5.0
+        assert await sent_within(10, 1)
+        claimed(recorder, pod(namespace), "when there is time")
+        assert not await sent_within(0.5, 2)
+        busy = False
+        assert await sent_within(10, 2)
+        busy = True
+        claimed(recorder, pod(namespace), "at the end")
+        assert await recorder.flush(20)
+        assert await sent_within(10, 3)
 
 
 @asynccontextmanager

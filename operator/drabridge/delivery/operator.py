@@ -15,6 +15,7 @@ from drabridge.core.cluster import Gate
 from drabridge.core.errors import InvalidInput, Missing, Refused, Unavailable
 from drabridge.delivery.admission import Admission
 from drabridge.delivery.bindterm import BindTerm
+from drabridge.delivery.burst import TOLD_WITHIN, Burst
 from drabridge.delivery.classes import ClassNotices
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.native import NativeWatch
@@ -76,8 +77,9 @@ class Operator:
             client, options.namespace, LEASE, options.identity, durations=options.lease, on_transition=self._transition
         )
         self.writer = client.fenced(self.elector)
-        self.recorder = Recorder(self.writer, options.instance)
-        self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
+        burst = Burst()
+        self.recorder = Recorder(self.writer, options.instance, busy=burst.lasts, late_after=TOLD_WITHIN)
+        self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics, burst)
         self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
         self.classes = ClassNotices(self.caches, self.recorder)

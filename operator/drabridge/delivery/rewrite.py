@@ -25,6 +25,7 @@ from drabridge.core.errors import AlreadyExists, Missing, Refused, Unavailable
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.rewrite import ALLOCATION
+from drabridge.delivery.burst import TOLD_WITHIN, Burst
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches, PodRecord
 from drabridge.kube.client import Client, PatchType
@@ -32,6 +33,9 @@ from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.recorder import ObjectRef, Recorder
 from drabridge.kube.resources import PODS, RESOURCE_CLAIMS
 from drabridge.kube.workqueue import WorkQueue
+
+LOOK_AGAIN = 0.5
+"""Seconds after which it is looked at again whether the burst is over."""
 
 _log = structlog.get_logger(__name__)
 
@@ -70,6 +74,7 @@ class Rewrites:
         client: Client,
         recorder: Recorder,
         metrics: Metrics,
+        burst: Burst,
         *,
         clock: Clock = SYSTEM,
     ) -> None:
@@ -77,10 +82,12 @@ class Rewrites:
         self._client = client
         self._recorder = recorder
         self._metrics = metrics
+        self._burst = burst
         self._clock = clock
         self._had_claim: dict[str, str] = {}  # Pod key -> UID of the Pod whose claim was there once
         self._waiting: dict[str, Reason] = {}
         self._unanswered: dict[str, _Unanswered] = {}  # by Pod key
+        self._untold: dict[str, float] = {}  # Pod key -> since when its allocation could be bound back
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=16, metrics=metrics.of_queue("rewrite"))
 
     def wake_waiting(self) -> None:
@@ -132,8 +139,16 @@ class Rewrites:
         if isinstance(step, CreateClaim):
             await self._create(seen.pod, step)
         elif isinstance(step, BindBack):
-            await self._bind_back(seen.pod, step)
+            if self._can_wait(seen.pod.key):
+                self.queue.wake_after(seen.pod.key, LOOK_AGAIN)
+            else:
+                await self._bind_back(seen.pod, step)
+                self._untold.pop(seen.pod.key, None)
         self._note(seen.pod.key, None)
+
+    def _can_wait(self, key: str) -> bool:
+        now = self._clock.monotonic()
+        return self._burst.lasts() and now - self._untold.setdefault(key, now) < TOLD_WITHIN
 
     def _wait(self, pod: PodView, waiting: Waiting) -> None:
         """Say why once it takes long; what changes in the cluster wakes the Pod, not the time."""
@@ -182,6 +197,7 @@ class Rewrites:
             raise
         self._caches.claims.seen(created)
         self._had_claim[pod.key] = pod.uid
+        self._burst.claimed()
         self._metrics.claims.labels("created").inc()
         self._metrics.claim_seconds.observe(self._age(pod))
         self._record(pod, Reason.CLAIM_CREATED, done, "Normal", "CreateClaim")
@@ -228,6 +244,7 @@ class Rewrites:
         self._had_claim.pop(key, None)
         self._waiting.pop(key, None)
         self._unanswered.pop(key, None)
+        self._untold.pop(key, None)
 
     def measure(self) -> None:
         """Bring the gauges up to date."""

@@ -15,6 +15,8 @@ from drabridge.kube.clock import SYSTEM, Clock, micro_time
 from drabridge.kube.resources import EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from drabridge.kube.client import Client
 
 CONTROLLER = "drabridge.io/operator"
@@ -25,6 +27,9 @@ NOTE_BYTES = 1024
 
 REPEAT_AFTER = 3600.0
 """Seconds for which an Event is not sent again: as long as API servers keep one (--event-ttl)."""
+
+LOOK_AGAIN = 0.25
+"""Seconds after which it is looked at again whether there are more urgent things."""
 
 REMEMBERED = 10_000
 """Events that are remembered in order not to be sent again."""
@@ -51,19 +56,33 @@ class _Event:
     namespace: str
     name: str
     body: dict[str, Any]
+    since: float
 
 
 class Recorder:
     """Sends Events one after the other while `run` runs.
 
     An Event is known by object, reason and note, and its name is made of them: what was recorded before is not sent
-    again within the hour, and after a restart the API server answers that it is there already.
+    again within the hour, and after a restart the API server answers that it is there already. While there are things
+    to do that are more urgent (`busy`), one waits for up to `late_after` seconds.
     """
 
-    def __init__(self, client: Client, instance: str, *, capacity: int = 1000, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        client: Client,
+        instance: str,
+        *,
+        capacity: int = 10_000,
+        busy: Callable[[], bool] = lambda: False,
+        late_after: float = 0.0,
+        clock: Clock = SYSTEM,
+    ) -> None:
         self._client = client
         self._instance = instance
         self._clock = clock
+        self._busy = busy
+        self._late_after = late_after
+        self._hurry = asyncio.Event()
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(capacity)
         self._sent: OrderedDict[tuple[str, str], float] = OrderedDict()  # when it was recorded, oldest first
         self._dropped = 0
@@ -109,7 +128,7 @@ class Recorder:
             },
         }
         try:
-            self._queue.put_nowait(_Event(namespace, name, body))
+            self._queue.put_nowait(_Event(namespace, name, body, now))
         except asyncio.QueueFull:
             self._dropped += 1
             return
@@ -123,6 +142,7 @@ class Recorder:
         while True:
             event = await self._queue.get()
             try:
+                await self._let_others_go_first(event)
                 await self._send(event)
             finally:
                 self._queue.task_done()
@@ -132,12 +152,19 @@ class Recorder:
 
         `run` must still be running.
         """
+        self._hurry.set()
         try:
             async with asyncio.timeout(seconds):
                 await self._queue.join()
         except TimeoutError:
             return False
+        finally:
+            self._hurry.clear()
         return True
+
+    async def _let_others_go_first(self, event: _Event) -> None:
+        while self._busy() and not self._hurry.is_set() and self._clock.monotonic() - event.since < self._late_after:
+            await self._clock.pause(self._hurry, LOOK_AGAIN)
 
     async def _send(self, event: _Event) -> None:
         problem = ""
