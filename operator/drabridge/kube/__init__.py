@@ -11,7 +11,7 @@ from types import ModuleType
 def _leave_out_the_typed_api() -> None:
     """Have kubernetes_asyncio imported without its 850 modules of typed APIs and models.
 
-    Bodies are raw JSON here, and of the package only configuration, credentials and connections are used. Its
+    Bodies are raw JSON here, and of the package only configuration and credentials are used. Its
     `__init__` modules import all the rest, which costs 65 MB in each replica, and more than a second at each start, of
     each verb. So its two packages are entered without running these: submodules are found by `__path__` all the same.
     """

@@ -1,6 +1,6 @@
 """Raw JSON requests to the API server. No typed models: they lose the fields that are newer than they are.
 
-kubernetes_asyncio keeps the connections. Watches belong to Kopf.
+kubernetes_asyncio reads kubeconfigs, aiohttp keeps the connections. Watches belong to Kopf.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from drabridge.kube.credentials import Credentials
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-
-    from kubernetes_asyncio.client.rest import RESTClientObject
 
     from drabridge.kube.resources import Resource
 
@@ -78,7 +76,7 @@ class Client:
     """
 
     _credentials: Credentials
-    _connections: RESTClientObject
+    _connections: aiohttp.ClientSession
     _user_agent: str
     _timeout: float
     _on_warning: Callable[[str], None]
@@ -303,10 +301,10 @@ class Client:
         if self._fence is not None and method != "GET":
             seconds = min(seconds, self._fence.check())
         try:
-            response: aiohttp.ClientResponse = await self._connections.request(
+            async with self._connections.request(
                 method,
                 self._credentials.host + path,
-                query_params=dict(query or {}),
+                params=query,
                 headers={
                     "Accept": "application/json",
                     "User-Agent": self._user_agent,
@@ -314,11 +312,10 @@ class Client:
                     **(headers or {}),
                     **authorization,
                 },
-                body=body,
-                _preload_content=False,
-                _request_timeout=seconds,
-            )
-            async with response:
+                data=None if body is None else json.dumps(body),
+                timeout=aiohttp.ClientTimeout(total=seconds),
+                server_hostname=self._credentials.server_name,
+            ) as response:
                 content = await response.read()
         except TimeoutError as error:
             raise Unavailable(f"{what}: no answer to {method} within {seconds:.1f} s") from error

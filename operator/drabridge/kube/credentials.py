@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import ssl
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+import aiohttp
 from kubernetes_asyncio.client.configuration import Configuration
-from kubernetes_asyncio.client.rest import RESTClientObject
 from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_TOKEN_FILENAME,
@@ -28,19 +29,10 @@ REFRESH_AFTER = 60.0
 REFRESH_TIMEOUT = 30.0
 """Seconds that a token plugin may take."""
 
+READ_AT_ONCE = 2 * 1024 * 1024
+"""Bytes of an answer that are read ahead: an event of a watch is one line, and an object may have 1.5 MiB."""
+
 _Refresh = Callable[[bool], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """What another client needs to be the same identity; files are paths of PEM, None where there is none."""
-
-    host: str
-    token: str | None
-    ca_file: str | None
-    cert_file: str | None
-    key_file: str | None
-    verify: bool
 
 
 class Credentials:
@@ -91,13 +83,37 @@ class Credentials:
         """Scheme, host, port and perhaps a path prefix of the API server, without a slash at the end."""
         return str(self._configuration.host)
 
-    def connect(self) -> RESTClientObject:
-        """Open a pool of connections (none is made yet). Raises InvalidInput if a certificate cannot be read."""
+    @property
+    def server_name(self) -> str | None:
+        """The name that the API server's certificate has to show, if not that of the host."""
+        return self._configuration.tls_server_name
+
+    def connect(self, headers: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
+        """Open a pool of connections (none is made yet) for the running loop; `headers` go with each request.
+
+        Raises InvalidInput if a certificate cannot be read.
+        """
+        configuration = self._configuration
         try:
-            return RESTClientObject(self._configuration)
+            tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+            if configuration.cert_file:
+                tls.load_cert_chain(configuration.cert_file, configuration.key_file)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             cure = "replace certificate-authority-data, client-certificate-data and client-key-data"
             raise InvalidInput(self._source, "", f"a certificate or key in it is broken: {error}", cure) from error
+        # Python 3.13 wants more of an authority than Kubernetes puts into its own.
+        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not configuration.verify_ssl:
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=configuration.connection_pool_maxsize, ssl=tls),
+            headers=headers,
+            proxy=configuration.proxy,
+            # Only where a proxy is named: else each request would look for one, and read ~/.netrc, in vain.
+            trust_env=bool(urllib.request.getproxies_environment()),
+            read_bufsize=READ_AT_ONCE,
+        )
 
     async def headers(self, rejected: dict[str, str] | None = None) -> dict[str, str]:
         """Return the Authorization header, or none for an identity that is a client certificate.
@@ -117,18 +133,6 @@ class Credentials:
                     ) from error
                 self._refreshed = time.monotonic()
             return self._current()
-
-    async def endpoint(self) -> Endpoint:
-        """Give what Kopf needs to connect, with a fresh token. Raises Unavailable if the token cannot be had."""
-        headers = await self.headers()
-        return Endpoint(
-            host=self.host,
-            token=headers["Authorization"].removeprefix("Bearer ") if headers else None,
-            ca_file=self._configuration.ssl_ca_cert,
-            cert_file=self._configuration.cert_file,
-            key_file=self._configuration.key_file,
-            verify=bool(self._configuration.verify_ssl),
-        )
 
     def _current(self) -> dict[str, str]:
         token = self._configuration.api_key.get("BearerToken", "").strip()
