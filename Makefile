@@ -62,7 +62,7 @@ bench-cel: $(INSTALLED) ## Measure selectors of devices, side by side with upstr
 bench-allocation: $(INSTALLED) ## Measure allocations, side by side with upstream's allocator
 	@$(BIN)/python tests/bench/allocation.py
 
-bench-bind: $(INSTALLED) ## Measure Bind beside native kube-scheduler (PARTS="compare large upstream takeover filter")
+bench-bind: $(INSTALLED) ## Measure Bind beside native kube-scheduler (PARTS="compare large upstream volumes takeover filter")
 	@$(BIN)/python tests/bench/bind.py $(PARTS)
 
 bench-doctor: $(INSTALLED) ## Measure doctor on 5,000 nodes and 20,000 Pods in files

@@ -5,6 +5,8 @@ large: 2,000 Pods x 1 device on 400 nodes x 8, at QPS 5000.
 upstream: the shape of upstream's own performance test of extended resources: 25 DeviceClasses, 500 nodes x 10 devices,
 2,500 Pods before and 2,500 measured; both at QPS 5000.
 
+volumes: 200 Pods x 1 device on 30 nodes x 8, each with a volume that takes 3 s to be made. kube-scheduler asks for the
+binding only then, and meanwhile looks at the next Pods.
 takeover: how long Pods wait when the leader is killed.
 
 filter: what answers to filter (JSON included) and the choice of devices take with 5,000 nodes x 8 and 30,000 allocated,
@@ -48,6 +50,8 @@ from upstream.switch import Switch
 
 DRIVER = "gpu.example.com"
 PODS = "/api/v1/namespaces/bench/pods"
+CLAIMS = "/api/v1/namespaces/bench/persistentvolumeclaims"
+VOLUME_SECONDS = 3.0
 CREATORS = 16
 """Pods are created by so many clients at once."""
 
@@ -76,6 +80,8 @@ class Bench:
     replica: Replica | None = None
     installation: Installation | None = None
     created: int = 0
+    volumes: bool = False
+    """Whether each Pod has a volume of its own."""
 
     async def create(self, count: int) -> None:
         names = iter(range(self.created, self.created + count))
@@ -83,19 +89,18 @@ class Bench:
 
         async def creator() -> None:
             for number in names:
+                if self.volumes:
+                    await self.plane.api.call("POST", CLAIMS, volume_claim(f"p{number}"))
                 await self.plane.api.call("POST", PODS, self.pod(number))
 
         await asyncio.gather(*(creator() for _ in range(CREATORS)))
 
     def pod(self, number: int) -> Object:
         limits = {resource(number % self.classes): "1", "cpu": "1m"}
-        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"p{number}"},
-            "spec": {"containers": [container]},
-        }
+        spec: Object = {"containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}]}
+        if self.volumes:
+            spec["volumes"] = [{"name": "own", "persistentVolumeClaim": {"claimName": f"p{number}"}}]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{number}"}, "spec": spec}
 
     async def bound(self) -> int:
         unbound = await self.plane.api.call("GET", PODS, query={"fieldSelector": "spec.nodeName=", "limit": "1"})
@@ -225,6 +230,72 @@ async def large() -> list[dict[str, Any]]:
     return [await _row(delivery, 2000, qps=5000, nodes=400, devices=8) for delivery in ("native", "bind")]
 
 
+async def volumes() -> list[dict[str, Any]]:
+    rows = []
+    for delivery in ("native", "bind"):
+        say(f"{delivery}, 200 Pods with volumes, 30 nodes x 8")
+        async with bench(delivery, qps=5000, nodes=30, devices=8) as one:
+            await one.plane.api.call("POST", "/apis/storage.k8s.io/v1/storageclasses", SLOW_STORAGE)
+            one.volumes = True
+            making = asyncio.create_task(make_volumes(one.plane))
+            rows.append({"delivery": delivery} | await one.measure(200) | await one.figures())
+            making.cancel()
+        say(json.dumps(rows[-1]))
+    return rows
+
+
+SLOW_STORAGE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "slow"},
+    "provisioner": "bench.example.com/slow",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def volume_claim(name: str) -> Object:
+    spec = {
+        "storageClassName": "slow",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+async def make_volumes(plane: ControlPlane) -> None:
+    """The part of a slow provisioner: a volume for each claim, VOLUME_SECONDS after a node was chosen for it."""
+    chosen: dict[str, float] = {}
+    while True:
+        for claim in (await plane.api.call("GET", CLAIMS))["items"]:
+            name = claim["metadata"]["name"]
+            node = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+            if not node or claim["spec"].get("volumeName"):
+                continue
+            if time.monotonic() - chosen.setdefault(name, time.monotonic()) >= VOLUME_SECONDS:
+                await plane.api.request("POST", "/api/v1/persistentvolumes", _volume(claim, node))
+        await asyncio.sleep(0.2)
+
+
+def _volume(claim: Object, node: str) -> Object:
+    metadata = claim["metadata"]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    spec = {
+        "storageClassName": "slow",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "local": {"path": "/none"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "claimRef": {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": "bench",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        },
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": metadata["name"]}, "spec": spec}
+
+
 async def _row(delivery: str, pods: int, *, qps: int | None, nodes: int, devices: int) -> dict[str, Any]:
     say(f"{delivery}, {pods} Pods, {nodes} nodes x {devices}, QPS {qps or 'default'}")
     async with bench(delivery, qps=qps, nodes=nodes, devices=devices) as one:
@@ -326,6 +397,7 @@ PARTS: dict[str, Callable[[], Awaitable[Any]]] = {
     "compare": compare,
     "large": large,
     "upstream": upstream,
+    "volumes": volumes,
     "takeover": takeover,
     "filter": answers,
 }
