@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import sys
+import time
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -23,7 +24,7 @@ from aiohttp import web
 
 from drabridge.cli import logs
 from drabridge.cli.options import Context
-from drabridge.core.errors import InvalidInput
+from drabridge.core.errors import InvalidInput, Unavailable
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.operator import Operator, Options, Part, cluster_must_have
@@ -64,6 +65,9 @@ SWITCH_AFTER = 0.0001
 """Seconds that one thread may keep the interpreter while another waits for it. While Kopf's thread takes a list apart,
 each answer of the webhook waits that long several times; with Python's own 5 ms answers pile up for seconds."""
 
+START_AGAIN = 2.0
+"""Seconds between two tries to reach the API server at the start."""
+
 REQUEST_TIMEOUT = 10.0
 """Seconds. A term of the Lease holder ends only when its last request does, and the next one waits for that."""
 
@@ -72,7 +76,7 @@ Address = tuple[str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where and how this replica serves; `leave_after` is in seconds."""
+    """Where and how this replica serves; `start_within` and `leave_after` are in seconds."""
 
     webhook: Address
     probe: Address
@@ -80,6 +84,7 @@ class Serving:
     tls_dir: Path | None
     lifetimes: Lifetimes
     strict: bool
+    start_within: float
     leave_after: float
 
 
@@ -174,6 +179,14 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             help="Keep the webhook's match condition to exactly the served names, for failurePolicy Fail.",
         ),
     ] = False,
+    start_within: Annotated[
+        float,
+        typer.Option(
+            envvar=_env("START_WITHIN"),
+            min=0,
+            help="Seconds in which the API server must answer at the start; until then it is asked again.",
+        ),
+    ] = 60.0,
     leave_after: Annotated[
         float,
         typer.Option(
@@ -214,7 +227,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         overlap=min(Lifetimes().overlap, authority / 10),
     )
     extender_at = _address(extender_address, "--extender-address") if extender_address else None
-    serving = Serving(*addresses, extender_at, tls_dir, lifetimes, strict, leave_after)
+    serving = Serving(*addresses, extender_at, tls_dir, lifetimes, strict, start_within, leave_after)
     logs.configure(log_level, log_format)
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_AFTER)
@@ -249,7 +262,7 @@ async def _run(options: Options, kubeconfig: Path | None, context: str | None, s
         probe = probes.application(parts.metrics, unready, parts.measure)
         await _serve(servers, probe, serving.probe, "--probe-address")
         extending = _Extender.of(parts, client, options, serving)
-        if await _done(_prepare(parts, certificates, tls, extending), leaving):
+        if await _done(_prepare(parts, certificates, tls, extending, serving.start_within), leaving):
             hook = webhook.application(parts.admission, parts.metrics, leaving.is_set)
             await _serve(servers, hook, serving.webhook, "--webhook-address", tls)
             names = parts.rewritten_names if serving.strict else None
@@ -308,14 +321,29 @@ class _Extender:
 
 
 async def _prepare(
-    parts: Operator, certificates: Certificates, tls: ssl.SSLContext, extending: _Extender | None
+    parts: Operator, certificates: Certificates, tls: ssl.SSLContext, extending: _Extender | None, within: float
 ) -> None:
-    """What must succeed before the webhook can answer. Raises InvalidInput where the cluster is not made for us."""
-    with cluster_must_have():
-        await certificates.refresh(tls)
-        if extending:
-            await extending.certificates.refresh(extending.tls)
-    await parts.prepare()
+    """What must succeed before the webhook can answer.
+
+    Raises InvalidInput where the cluster is not made for us, Unavailable where it does not answer within so many
+    seconds. It is asked again before that: the kubelet would wait longer and longer, up to 5 minutes, until it starts
+    us again.
+    """
+    give_up = time.monotonic() + within
+    while True:
+        try:
+            with cluster_must_have():
+                await certificates.refresh(tls)
+                if extending:
+                    await extending.certificates.refresh(extending.tls)
+            await parts.prepare()
+        except Unavailable as error:
+            if time.monotonic() > give_up:
+                raise
+            _log.warning("cannot start yet", error=str(error))
+            await asyncio.sleep(START_AGAIN)
+        else:
+            break
     # What the caches hold now will mostly stay; a collection that walks through it holds up the webhook for as long.
     gc.collect()
     gc.freeze()

@@ -176,6 +176,15 @@ def test_a_port_in_use_is_one_line_that_names_the_option(tmp_path: Path) -> None
 def test_an_api_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(NOWHERE)
-    line = complaint(run("operator", f"--kubeconfig={kubeconfig}", "--probe-address=127.0.0.1:0"))
+    line = complaint(run("operator", f"--kubeconfig={kubeconfig}", "--probe-address=127.0.0.1:0", "--start-within=0"))
     assert "did not reach the API server" in line
     assert "127.0.0.1:1" in line
+
+
+def test_an_api_server_that_is_not_there_yet_is_asked_again(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(NOWHERE)
+    done = run("operator", f"--kubeconfig={kubeconfig}", "--probe-address=127.0.0.1:0", "--start-within=1.5")
+    assert done.stderr.count("cannot start yet") == 1
+    assert done.stderr.splitlines()[-1].startswith("drabridge: ")
+    assert done.returncode == 1
