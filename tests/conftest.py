@@ -19,10 +19,13 @@ from upstream.api import Object
 from upstream.build import BuildFailed, binary
 from upstream.controlplane import ControlPlane
 from upstream.installation import Installation
+from workers import Sharing
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureManager
     from _pytest.terminal import TerminalReporter
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 # The same examples each time: a change is judged by what it changes. `make fuzz` looks for new ones, and so does
 # `pytest --hypothesis-profile=default tests/property`.
@@ -41,7 +44,7 @@ NewNode = Callable[..., Awaitable[str]]  # (plane, **what Cluster.add_node takes
 InFullView = Callable[[Callable[[], Sequence[Path]]], Sequence[Path]]
 NewObject = Callable[[ControlPlane, str, Object], Awaitable[Object]]
 
-KEPT_LOGS = pytest.StashKey[Path]()
+KEPT_LOGS = pytest.StashKey[list[Path]]()
 NAMES = pytest.StashKey[int]()
 
 
@@ -113,11 +116,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=rank)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:
+    return Sharing(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[KEPT_LOGS] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["logs"] = [str(each) for each in session.config.stash[KEPT_LOGS]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Take over what a worker has kept; one that crashed says nothing."""
+    node.config.stash[KEPT_LOGS] += map(Path, getattr(node, "workeroutput", {}).get("logs", ()))
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
-    if (directory := config.stash.get(KEPT_LOGS, None)) and failed:
+    kept = [logs for directory in config.stash[KEPT_LOGS] for logs in sorted(directory.glob("*/logs"))]
+    if kept and failed:
         terminalreporter.write_sep("=", "control plane logs")
-        for logs in sorted(directory.glob("*/logs")):
+        for logs in kept:
             terminalreporter.write_line(str(logs))
 
 
@@ -148,7 +173,7 @@ def controlplane_binary(in_full_view: InFullView) -> Path:
 def controlplane_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where control planes of this session live. It goes unless a test failed: logs are for reading afterwards."""
     directory = tmp_path_factory.mktemp("controlplanes")
-    request.config.stash[KEPT_LOGS] = directory
+    request.config.stash[KEPT_LOGS].append(directory)
     yield directory
     if not request.session.testsfailed:
         shutil.rmtree(directory, ignore_errors=True)
