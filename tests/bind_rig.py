@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from builders import GPU, GPU_CLASS, PodBuilder
-from drabridge.core.bind.podclaims import special_name
+from drabridge.core.bind.podclaims import FINALIZER, special_name
+from drabridge.core.claims import CONDITION
 from drabridge.core.errors import DrabridgeError, NotLeader
+from drabridge.core.rewrite import ALLOCATION
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.bindwrites import BindWrites
 from drabridge.delivery.devices import Devices
@@ -327,6 +329,8 @@ class Rig(BindCluster):
         owners = {raw["metadata"]["uid"] for raw in pods}
         for raw in claims.values():
             assert {each["uid"] for each in raw["metadata"].get("ownerReferences", ())} <= owners
+            if "allocation" in raw.get("status", {}):
+                assert FINALIZER in raw["metadata"].get("finalizers", ()), "its deletion would free devices in use"
         assert not self.devices._assumed, "what was decided is still counted besides what is there"
         held = {
             f"default/{name}": raw["status"]["allocation"]
@@ -352,7 +356,9 @@ def _check_pod(raw: Object, claims: Mapping[str, Object]) -> None:
     shown = raw.get("status", {}).get("extendedResourceClaimStatus", {})
     if node is None:
         assert name not in claims, "a claim is left over"
-        assert not shown
+        conditions = {each["type"]: each["status"] for each in raw["status"].get("conditions", ())}
+        assert conditions.get(CONDITION) != "True", "it says that it has devices"
+        assert ALLOCATION not in metadata.get("annotations", {})
         return
     assert name in claims, "it runs without its claim"
     assert shown["resourceClaimName"] == name
