@@ -16,9 +16,11 @@ from hypothesis import settings
 
 from cluster_site import Site
 from upstream.api import Object
-from upstream.build import BuildFailed, binary
+from upstream.build import BuildFailed, binary, built
 from upstream.controlplane import ControlPlane
 from upstream.installation import Installation
+from upstream.node_programs import PROGRAMS
+from upstream.realnode import missing
 from workers import Sharing
 
 if TYPE_CHECKING:
@@ -114,6 +116,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return ORDER.index(room) if room in ORDER else len(ORDER)
 
     items.sort(key=rank)
+    for item in items:
+        if rank(item) == ORDER.index("property"):
+            item.add_marker("no_cover")  # measuring takes as long as the test, and finds what unit tests cover
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Build everything before there are workers, which can neither show how it goes nor end the session."""
+    seen(config, lambda: [binary(), *map(built, () if missing() else PROGRAMS)])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -149,18 +160,18 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 @pytest.fixture(scope="session")
 def in_full_view(request: pytest.FixtureRequest) -> InFullView:
     """Builds programs so that what is said meanwhile is seen; ends the session where that fails."""
-    capture: CaptureManager | None = request.config.pluginmanager.getplugin("capturemanager")
+    return lambda programs: seen(request.config, programs)
 
-    def build(programs: Callable[[], Sequence[Path]]) -> Sequence[Path]:
-        try:
-            if capture is None:
-                return programs()
-            with capture.global_and_fixture_disabled():
-                return programs()
-        except BuildFailed as failure:
-            pytest.exit(str(failure), returncode=1)
 
-    return build
+def seen(config: pytest.Config, programs: Callable[[], Sequence[Path]]) -> Sequence[Path]:
+    capture: CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
+    try:
+        if capture is None:
+            return programs()
+        with capture.global_and_fixture_disabled():
+            return programs()
+    except BuildFailed as failure:
+        pytest.exit(str(failure), returncode=1)
 
 
 @pytest.fixture(scope="session")
