@@ -33,12 +33,12 @@ demo-bind: $(INSTALLED) ## The same with delivery Bind: Pods unchanged, devices 
 ##@ Develop
 test: $(INSTALLED) ## Run all tests, on real control planes, with the coverage floors
 	@$(BIN)/coverage erase
-	$(BIN)/pytest -m "not slow and not node" --cov --cov-report=term --cov-fail-under=85
+	$(BIN)/pytest -n 2 -m "not slow and not node" --cov --cov-report=term --cov-fail-under=85
 	@core=$$($(BIN)/coverage report --include='operator/drabridge/core/*' --fail-under=95) || { \
 		echo "$$core"; echo "The core's coverage is below 95 %: see above."; exit 1; }
 
 soak: $(INSTALLED) ## Run the long tests of crashes and faults, which print figures (about 10 minutes)
-	$(BIN)/pytest -m "slow and not node" tests/e2e
+	$(BIN)/pytest -m "slow and not node"
 
 fuzz: fuzz-cel fuzz-allocator ## Do all comparisons below; JSON on stdout, an object each (SEED=, CASES=)
 

@@ -16,13 +16,18 @@ from hypothesis import settings
 
 from cluster_site import Site
 from upstream.api import Object
-from upstream.build import BuildFailed, binary
+from upstream.build import BuildFailed, binary, built
 from upstream.controlplane import ControlPlane
 from upstream.installation import Installation
+from upstream.node_programs import PROGRAMS
+from upstream.realnode import missing
+from workers import Sharing
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureManager
     from _pytest.terminal import TerminalReporter
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 # The same examples each time: a change is judged by what it changes. `make fuzz` looks for new ones, and so does
 # `pytest --hypothesis-profile=default tests/property`.
@@ -41,7 +46,7 @@ NewNode = Callable[..., Awaitable[str]]  # (plane, **what Cluster.add_node takes
 InFullView = Callable[[Callable[[], Sequence[Path]]], Sequence[Path]]
 NewObject = Callable[[ControlPlane, str, Object], Awaitable[Object]]
 
-KEPT_LOGS = pytest.StashKey[Path]()
+KEPT_LOGS = pytest.StashKey[list[Path]]()
 NAMES = pytest.StashKey[int]()
 
 
@@ -111,31 +116,62 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return ORDER.index(room) if room in ORDER else len(ORDER)
 
     items.sort(key=rank)
+    for item in items:
+        if rank(item) == ORDER.index("property"):
+            item.add_marker("no_cover")  # measuring takes as long as the test, and finds what unit tests cover
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Build everything before there are workers, which can neither show how it goes nor end the session."""
+    seen(config, lambda: [binary(), *map(built, () if missing() else PROGRAMS)])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:
+    return Sharing(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[KEPT_LOGS] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["logs"] = [str(each) for each in session.config.stash[KEPT_LOGS]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Take over what a worker has kept; one that crashed says nothing."""
+    node.config.stash[KEPT_LOGS] += map(Path, getattr(node, "workeroutput", {}).get("logs", ()))
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
-    if (directory := config.stash.get(KEPT_LOGS, None)) and failed:
+    kept = [logs for directory in config.stash[KEPT_LOGS] for logs in sorted(directory.glob("*/logs"))]
+    if kept and failed:
         terminalreporter.write_sep("=", "control plane logs")
-        for logs in sorted(directory.glob("*/logs")):
+        for logs in kept:
             terminalreporter.write_line(str(logs))
 
 
 @pytest.fixture(scope="session")
 def in_full_view(request: pytest.FixtureRequest) -> InFullView:
     """Builds programs so that what is said meanwhile is seen; ends the session where that fails."""
-    capture: CaptureManager | None = request.config.pluginmanager.getplugin("capturemanager")
+    return lambda programs: seen(request.config, programs)
 
-    def build(programs: Callable[[], Sequence[Path]]) -> Sequence[Path]:
-        try:
-            if capture is None:
-                return programs()
-            with capture.global_and_fixture_disabled():
-                return programs()
-        except BuildFailed as failure:
-            pytest.exit(str(failure), returncode=1)
 
-    return build
+def seen(config: pytest.Config, programs: Callable[[], Sequence[Path]]) -> Sequence[Path]:
+    capture: CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
+    try:
+        if capture is None:
+            return programs()
+        with capture.global_and_fixture_disabled():
+            return programs()
+    except BuildFailed as failure:
+        pytest.exit(str(failure), returncode=1)
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +184,7 @@ def controlplane_binary(in_full_view: InFullView) -> Path:
 def controlplane_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where control planes of this session live. It goes unless a test failed: logs are for reading afterwards."""
     directory = tmp_path_factory.mktemp("controlplanes")
-    request.config.stash[KEPT_LOGS] = directory
+    request.config.stash[KEPT_LOGS].append(directory)
     yield directory
     if not request.session.testsfailed:
         shutil.rmtree(directory, ignore_errors=True)

@@ -15,7 +15,7 @@ import aiohttp
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 Object: TypeAlias = dict[str, Any]  # a Kubernetes object, a list of them or a Status, as JSON
 T = TypeVar("T")
@@ -105,6 +105,21 @@ class Api:
         if status >= 400:
             raise Refused(f"{method} {path}", status, answer)
         return answer
+
+    async def watch(self, path: str, resource_version: str) -> AsyncIterator[tuple[str, Object]]:
+        """Iterate over what happens to a collection from that version on: ADDED, MODIFIED or DELETED, and the object.
+
+        Raises AssertionError when the API server ends the watch, which it does after half an hour at the soonest.
+        """
+        query = {"watch": "true", "resourceVersion": resource_version}
+        async with self._http.get(
+            self.server + path, params=query, timeout=aiohttp.ClientTimeout(), read_bufsize=2**20
+        ) as response:
+            async for line in response.content:
+                event = json.loads(line)
+                assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
+                yield event["type"], event["object"]
+        raise AssertionError(f"the watch of {path} ended")
 
     async def close(self) -> None:
         """Close the connections."""

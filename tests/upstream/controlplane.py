@@ -50,6 +50,7 @@ class ControlPlane(Cluster):
     audit: record every request's metadata, for `audit_entries`.
     feature_gates, extra_args: for all three Kubernetes components; for one, appended to its command.
     real_nodes: nodes renew their heartbeat, so that their conditions are watched, and taint them.
+    components: what is started; without the controller-manager nobody collects garbage or makes ServiceAccounts.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ControlPlane(Cluster):
         feature_gates: Mapping[str, bool] | None = None,
         extra_args: Mapping[Component, Sequence[str]] | None = None,
         real_nodes: bool = False,
+        components: Sequence[Component] = COMPONENTS,
     ) -> None:
         directory = directory or Path(tempfile.mkdtemp(prefix="drabridge-"))
         super().__init__(kubeconfig=directory / "admin.kubeconfig", kubectl=(binary, "kubectl"), directory=directory)
@@ -74,6 +76,7 @@ class ControlPlane(Cluster):
         self._feature_gates = dict(feature_gates or {})
         self._extra_args = dict(extra_args or {})
         self._real_nodes = real_nodes
+        self._components = components
         self._ports: dict[Component, int] = {}
         self._processes: dict[Component, Process] = {}
         self._make_credentials()
@@ -105,7 +108,7 @@ class ControlPlane(Cluster):
                 user=user_of(self._authority.issue("kubernetes-admin", organizations=["system:masters"])),
             )
             try:
-                await self._launch_in_order(COMPONENTS)
+                await self._launch_in_order(self._components)
             except ComponentDied as died:
                 await self.stop()
                 # Somebody took a port between our look at it and the component's: rare, and cured by other ports.

@@ -176,6 +176,10 @@ class Reason(StrEnum):
     KUBELET_TOO_OLD = "KubeletTooOld"
     """A node's kubelet is older than 1.36 and would start native Pods without their devices, silently."""
 
+    CLAIM_STAYS = "ClaimStaysOnPod"
+    """A try to bind the Pod failed, and API servers keep the claim in the Pod's status. On a node where a device plugin
+    serves the name the kubelet would wait for that claim."""
+
     CLASS_DIFFERS = "ClassDiffers"
     """kube-scheduler would serve the name by another DeviceClass, or by none."""
 
@@ -349,6 +353,7 @@ CURES: Mapping[Reason, str] = {
     Reason.NAME_COLLISION: "let one DeviceClass declare the name, or name the class in an ExtendedResourcePolicy",
     Reason.GATE_OFF: "set delivery: Auto or Rewrite, or switch the gate on",
     Reason.KUBELET_TOO_OLD: "upgrade the node's kubelet to 1.36 or newer, or set delivery: Auto or Rewrite",
+    Reason.CLAIM_STAYS: "wait for devices on another node, or delete the Pod so that its owner makes a new one",
     Reason.CLASS_DIFFERS: "set spec.extendedResourceName of the DeviceClass (apply it again after an upgrade to 1.36)",
     Reason.SETTLING: "wait",
     Reason.GATE_UNKNOWN: "wait; if it lasts, look at the logs of drabridge's leader",

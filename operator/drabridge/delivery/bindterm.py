@@ -64,9 +64,8 @@ class BindTerm:
         self._may_fit = False  # devices have come or changed, which kube-scheduler does not look at
         self._told: dict[str, str] = {}
         self._devices = Devices(stores, lambda: str(uuid.uuid4()))
-        self.bindings = Bindings(
-            caches, stores, self._devices, BindWrites(stores, writer, clock=clock), client, metrics
-        )
+        writes = BindWrites(stores, writer, clock=clock)
+        self.bindings = Bindings(caches, stores, self._devices, writes, client, metrics, clock=clock)
 
     def changed(self, store: Store[Any], change: Change[Any]) -> None:
         """Take in what a watch has shown; between two terms nobody asks, and the next one begins anew."""

@@ -212,7 +212,7 @@ class BindWrites:
         return ""
 
     async def _fence(self, pod: PodView, why: str) -> str:
-        """Take the claim off the Pod, so that no binding of this try comes through any more; "" if that was done."""
+        """Write on the Pod that it was not bound, so that no binding of this try comes through any more; "" if done."""
         for _ in range(CONFLICTS_MAX):
             try:
                 raw = await self._client.get(PODS, pod.namespace, pod.name)

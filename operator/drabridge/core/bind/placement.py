@@ -133,6 +133,8 @@ def fence(raw_pod: Raw, why: str, now: str) -> dict[str, Any]:
     """The strategic patch that takes Pod and claims apart, on condition that nobody wrote since `raw_pod` was read.
 
     The Pod is another one afterwards, so that a binding still under way, which is on condition of the former, fails.
+    API servers keep the name of the claim in `extendedResourceClaimStatus` all the same (podStatusStrategy of 1.37
+    takes its absence for an old client's); `Scene.on` sees to it that the Pod comes to no node without such a claim.
     """
     metadata = raw_pod["metadata"]
     return {

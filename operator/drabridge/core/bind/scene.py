@@ -61,7 +61,7 @@ class Scene:
     @property
     def is_plain(self) -> bool:
         """Whether the Pod needs nothing that is ours to give."""
-        return not self.claims and not self.asking.names
+        return not self.claims and not self.asking.names and not self.pod.extended_claim
 
     @property
     def devices(self) -> int:
@@ -78,6 +78,8 @@ class Scene:
         request = self._request(self.asking.names & node.plugins)
         if isinstance(request, Request) and request.plan is not None and not node.is_native:
             return Refusal(Reason.KUBELET_TOO_OLD, "its kubelet would start the Pod without its devices")
+        if isinstance(request, Request) and request.plan is None and self.pod.extended_claim:
+            return Refusal(Reason.CLAIM_STAYS, "its kubelet would wait for a claim that an earlier try to bind made")
         return request
 
     def _request(self, plugins: frozenset[str]) -> Request | Refusal:
@@ -101,7 +103,8 @@ class Scene:
         """
         if any(record.allocation is not None for record in self.claims):
             return None
-        return (self.asking.kind, self._shape, tuple(record.key for record in self.claims))
+        claims = tuple(record.key for record in self.claims)
+        return (self.asking.kind, self._shape, claims, self.pod.extended_claim is None)
 
     def short_of(self) -> Refusal:
         """The refusal of a node that has not what the Pod asks for."""
