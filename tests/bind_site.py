@@ -113,6 +113,13 @@ async def unschedulable(site: Site, made: Object) -> str:
     return await wait_for(message, "the Pod to be unschedulable")
 
 
+def claim_body(name: str, device_class: str, count: int = 1) -> Object:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "req", "exactly": exactly}]}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
 async def claims(site: Site, ns: str) -> list[Object]:
     return list((await site.api.call("GET", f"{RESOURCE_API}/namespaces/{ns}/resourceclaims"))["items"])
 

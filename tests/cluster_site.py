@@ -162,8 +162,14 @@ class Site:
 
     async def ready(self, name: str, reason: str) -> Object:
         """The Ready condition of a policy, once it has that reason."""
-        status = await self.policy(name, lambda seen: ready_of(seen).get("reason") == reason, f"Ready with {reason}")
-        return ready_of(status)
+        return await self.condition(name, "Ready", reason)
+
+    async def condition(self, name: str, type_: str, reason: str) -> Object:
+        """A condition of a policy, once it has that reason."""
+        status = await self.policy(
+            name, lambda seen: condition_of(seen, type_).get("reason") == reason, f"{type_} with {reason}"
+        )
+        return condition_of(status, type_)
 
     async def set_policy(self, name: str, spec: Mapping[str, Any]) -> None:
         """Change fields of a policy's spec (merge patch)."""
@@ -179,6 +185,17 @@ class Site:
             await wait_for(
                 lambda: self.pod(pod), "the Pod to end", until=lambda seen: seen["status"]["phase"] == "Succeeded"
             )
+
+
+def squeezed(text: str) -> str:
+    """The text without white space: long warnings come in several lines."""
+    return "".join("".join(line.removeprefix("Warning: ") for line in text.splitlines()).split())
+
+
+async def create_by_kubectl(site: Site, ns: str, body: Object) -> tuple[Object, str]:
+    """Create a Pod as a person does; give it as it was stored, and all warnings as one squeezed text."""
+    output = await site.cluster.kubectl("create", "-n", ns, "-f", "-", "-o", "json", stdin=json.dumps(body))
+    return json.loads(output.out), squeezed(output.err)
 
 
 def container(name: str = "main", **spec: Any) -> Object:
@@ -237,6 +254,11 @@ def uses(pod: Object) -> dict[str, list[str]]:
     }
 
 
+def condition_of(status: Object, type_: str) -> Object:
+    """A condition; empty if there is none."""
+    return next((each for each in status.get("conditions", ()) if each["type"] == type_), {})
+
+
 def ready_of(status: Object) -> Object:
     """The Ready condition; empty if there is none."""
-    return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+    return condition_of(status, "Ready")

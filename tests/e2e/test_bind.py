@@ -21,6 +21,7 @@ from bind_site import (
     bind,
     bound,
     check,
+    claim_body,
     claims,
     devices_of,
     special,
@@ -165,13 +166,6 @@ async def test_a_pod_that_waits_is_woken_by_new_devices(site: BindSite, ns: str,
     node = await site.api.call("GET", f"/api/v1/nodes/{gpu.nodes[0]}")
     await site.cluster.add_devices(node, driver=f"{gpu.policy}.example.com", devices=1)
     await bound(site, made, deadline=20)
-
-
-def claim_body(name: str, device_class: str, count: int = 1) -> Object:
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
-    spec = {"devices": {"requests": [{"name": "req", "exactly": exactly}]}}
-    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
-    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 async def test_all_claims_of_a_pod_are_served_in_one_pass(site: BindSite, ns: str, serve: Serve) -> None:
@@ -471,4 +465,9 @@ async def test_two_claims_with_the_same_device_are_told(site: BindSite, ns: str,
     names = {"foreign", seen["status"]["extendedResourceClaimStatus"]["resourceClaimName"]}
     await wait_for(told, "events on both claims", until=lambda found: found == names)
     assert await site.installation.replicas[-1].metric("drabridge_claims_overlapping") == 1
+    shown = await site.condition(gpu.policy, "OneAllocator", "DevicesAllocatedTwice")
+    assert shown["status"] == "False"
+    assert all(f"ResourceClaim {ns}/{name}" in shown["message"] for name in names)
     await site.api.call("PATCH", f"{path}/foreign", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    await site.api.call("DELETE", f"{path}/foreign")
+    await site.condition(gpu.policy, "OneAllocator", "OneAllocator")

@@ -60,7 +60,6 @@ class SeenPod:
 
     pod: PodView
     made: Mapping[str, str | None]
-    grouped: bool
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> SeenPod:
@@ -73,7 +72,7 @@ class SeenPod:
         except (AttributeError, KeyError, TypeError) as error:
             problem = "cannot be read"
             raise InvalidInput(pod.described, "status.resourceClaimStatuses", problem, "send a v1 Pod") from error
-        return cls(pod, made, (raw.get("spec") or {}).get("schedulingGroup") is not None)
+        return cls(pod, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,7 @@ class Bindings:
 
     def _scene(self, seen: SeenPod) -> Scene | Refusal:
         pod = seen.pod
-        if seen.grouped:
+        if pod.grouped:
             return Refusal(Reason.SCHEDULING_GROUP, f"{pod.described} has spec.schedulingGroup")
         asking = Asking.of(pod, self._caches.cluster(pod.namespace))
         if isinstance(asking, Refusal):

@@ -18,6 +18,7 @@ from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, Holding, holdings
 from drabridge.core.allocation.strategy import Strategy as DeviceOrder
+from drabridge.core.bind.allocators import Overlap
 from drabridge.core.bind.devices import SliceRecord
 from drabridge.core.bind.nodes import BindNode
 from drabridge.core.bind.taints import TaintRule, tainted
@@ -194,6 +195,15 @@ class Devices:
             if use is not None:
                 found.update({use.dedicated.get(holding.device, key), *use.shares.get(holding.device, {}).values()})
         return found - {key}
+
+    def overlapping(self) -> tuple[Overlap, ...]:
+        """What `overlaps` says, with the claims on both sides."""
+        found = []
+        for key, devices in sorted(self.overlaps.items()):
+            drivers = {each.key[0] for each in holdings(self._held[key], key) if each.label in devices}
+            records = (self._stores.claims.get(each) for each in (key, *sorted(self.holders(key))))
+            found.append(Overlap(devices, frozenset(drivers), tuple(record for record in records if record)))
+        return tuple(found)
 
     def in_use(self, node: str) -> tuple[int, int]:
         """How many of a node's own devices are in use, and how many it has."""
