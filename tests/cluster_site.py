@@ -6,6 +6,7 @@ cluster the names lead to the DeviceClass of its DRA driver, and kubelets are re
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ from typing import Any
 
 from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.cluster import Cluster, pod_path
-from upstream.installation import Installation
+from upstream.installation import PROGRAM, Installation
 
 REAL_CLASS = "gpu.example.com"
 POLICIES = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
@@ -196,6 +197,20 @@ async def create_by_kubectl(site: Site, ns: str, body: Object) -> tuple[Object, 
     """Create a Pod as a person does; give it as it was stored, and all warnings as one squeezed text."""
     output = await site.cluster.kubectl("create", "-n", ns, "-f", "-", "-o", "json", stdin=json.dumps(body))
     return json.loads(output.out), squeezed(output.err)
+
+
+async def drain(site: Site, *options: str) -> tuple[int, str]:
+    """Run `drabridge drain`; give its exit code, and what it says."""
+    process = await asyncio.create_subprocess_exec(
+        str(PROGRAM),
+        "drain",
+        f"--kubeconfig={site.cluster.kubeconfig_admin()}",
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
 
 
 def container(name: str = "main", **spec: Any) -> Object:
