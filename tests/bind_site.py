@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import aiohttp
 
 from cluster_site import CLASSES, Served, Site
 from conftest import SITE_OPTIONS
@@ -44,28 +48,44 @@ class BindSite(Site):
     def __post_init__(self) -> None:
         self.api = self.cluster.api
 
-    async def start_operator(self, *, webhook_port: int | None = None) -> tuple[Replica, int]:
+    async def start_operator(self, *options: str, webhook_port: int | None = None) -> tuple[Replica, int]:
         """Start a replica; give it and the port of its extender, which nothing leads to yet."""
         port = free_port()
         replica = await self.installation.start_replica(
             f"--kubeconfig={self.kubeconfig}",
             f"--extender-address=127.0.0.1:{port}",
+            *options,
             webhook_port=webhook_port or self.installation.webhook_port,
         )
         await self.installation.wait_trusted()
         return replica, port
 
-    async def start_leader(self) -> Replica:
+    async def start_leader(self, *options: str) -> Replica:
         """Start a replica that kube-scheduler is led to."""
-        replica, self.switch.target = await self.start_operator()
+        replica, self.switch.target = await self.start_operator(*options)
         return replica
+
+    async def ask(self, path: str, body: object, *, certificate: bool = True) -> Any:
+        """Ask the extender as kube-scheduler does; `body` is an object, or a text that may be none."""
+        directory = self.scheduler.directory
+        tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        if certificate:
+            tls.load_cert_chain(directory / "tls.crt", directory / "tls.key")
+        url = f"https://127.0.0.1:{self.switch.port}{path}"
+        host = f"drabridge-extender.{NAMESPACE}.svc"
+        data = body if isinstance(body, str) else json.dumps(body)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=data, ssl=tls, server_hostname=host) as response,
+        ):
+            return await response.json()
 
 
 @asynccontextmanager
-async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
+async def bind_site(binary: Path, directory: Path, version: str | None = None) -> AsyncIterator[BindSite]:
     """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
     async with AsyncExitStack() as stack:
-        plane = ControlPlane(binary, None, directory=directory, audit=True)
+        plane = ControlPlane(binary, version, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
         switch = await stack.enter_async_context(Switch())

@@ -182,8 +182,8 @@ class PolicySpec(_Model):
         Field(
             description="Who schedules Pods that ask for devices by spec.resourceClaims alone, with delivery Bind."
             " Leave: the scheduler that they name. Bind: drabridge's own kube-scheduler, if one of their claims asks"
-            " for this DeviceClass or for one with devices of the same DRA drivers, so that one allocator gives away all"
-            " of a driver's devices. Claims and ResourceClaimTemplates must be there before the Pod: afterwards"
+            " for this DeviceClass or for one with devices of the same DRA drivers, so that one allocator gives away"
+            " all of a driver's devices. Claims and ResourceClaimTemplates must be there before the Pod: afterwards"
             " nobody can give it another scheduler. namespaceSelector and podSelector apply, strategy does not.",
         ),
     ] = PodsWithClaims.LEAVE

@@ -115,7 +115,7 @@ class TemplateView:
 
 def classes_of(spec: Mapping[str, Any]) -> dict[str, str]:
     """Request name -> DeviceClass, of the spec of a v1 ResourceClaim; "request/alternative" in prioritized lists."""
-    classes = {}
+    classes: dict[str, str] = {}
     for request in spec.get("devices", {}).get("requests", ()):
         if alternatives := request.get("firstAvailable"):
             classes |= {f"{request['name']}/{each['name']}": each.get("deviceClassName", "") for each in alternatives}

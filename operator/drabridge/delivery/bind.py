@@ -18,7 +18,7 @@ import structlog
 
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.bind.asking import Asking
-from drabridge.core.bind.placement import Placement, Share, Special, outstanding
+from drabridge.core.bind.placement import Placement, Share, Special, outstanding, stamped
 from drabridge.core.bind.podclaims import (
     ClaimRecord,
     Refusal,
@@ -33,7 +33,7 @@ from drabridge.core.bind.scores import score, strategy_of
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
 from drabridge.core.podview import PodView
 from drabridge.core.policy import Strategy
-from drabridge.core.reasons import Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.delivery.bindwrites import BindWrites, Undoing, Unprepared
 from drabridge.delivery.devices import Devices
 from drabridge.delivery.metrics import Metrics
@@ -147,7 +147,7 @@ class Bindings:
         await self._clear(seen)
         scene = self._scene(seen)
         if isinstance(scene, Refusal):
-            answer = Filtered([], dict.fromkeys(names, scene.text))
+            answer = Filtered([], dict.fromkeys(names, with_cure(scene.text, scene.reason)))
         else:
             answer = await self._filtered(scene, names)
         self._metrics.filter_seconds.observe(time.perf_counter() - started)
@@ -446,7 +446,8 @@ class Bindings:
             outcome = self._devices.allocate(node, claims, strategy)
             if not isinstance(outcome, Allocated):
                 return scene.short_of()
-            results = outcome.results
+            now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+            results = tuple(stamped(result, now) for result in outcome.results)
         special = None
         if request.plan is not None:
             special = Special(special_body(seen.pod, request.plan), request.plan, results[-1])
