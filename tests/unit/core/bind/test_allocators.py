@@ -54,8 +54,10 @@ CASES: dict[str, tuple[Allocators, bool, Reason, str]] = {
         Allocators((Overlap("gpu.example.com/node-0/gpu-0", frozenset(), (THEIRS, MINE)),), 1, (THEIRS,)),
         False,
         Reason.DEVICES_OVERLAP,
-        (f"gpu.example.com/node-0/gpu-0: ResourceClaim default/theirs (by kube-scheduler, {THEN}),"
-        f" ResourceClaim default/mine (by drabridge, {THEN})"),
+        (
+            f"gpu.example.com/node-0/gpu-0: ResourceClaim default/theirs (by kube-scheduler, {THEN}),"
+            f" ResourceClaim default/mine (by drabridge, {THEN})"
+        ),
     ),
     "who allocated it may not be known": (
         Allocators((Overlap("d", frozenset(), (claim("a", ""), claim("b", ""))),)),
