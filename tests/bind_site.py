@@ -123,14 +123,16 @@ async def bound(site: Site, made: Object, deadline: float = 30.0) -> Object:
     )
 
 
-async def unschedulable(site: Site, made: Object) -> str:
-    """What the scheduler says of a Pod that fits nowhere."""
+async def unschedulable(site: Site, made: Object, saying: str = "") -> str:
+    """What the scheduler says of a Pod that fits nowhere, once `saying` is in it."""
 
     async def message() -> str:
         conditions = (await site.pod(made))["status"].get("conditions", ())
         return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
-    return await wait_for(message, "the Pod to be unschedulable")
+    return await wait_for(
+        message, f"the Pod to be unschedulable: {saying}", until=lambda text: bool(text) and saying in text
+    )
 
 
 def claim_body(name: str, device_class: str, count: int = 1) -> Object:

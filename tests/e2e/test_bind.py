@@ -28,7 +28,7 @@ from bind_site import (
 from cluster_site import allocation, container, drain, pod
 from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.faultproxy import Fault
-from upstream.installation import NAMESPACE
+from upstream.installation import CONFIGURATION, NAMESPACE
 from upstream.processes import free_port
 
 if TYPE_CHECKING:
@@ -439,6 +439,7 @@ async def test_draining_waits_for_pods_that_only_our_scheduler_would_bind_and_na
     first = await bound(site, await site.create(ns, pod("first", container(limits={gpu.name: 1}))))
     second = await site.create(ns, pod("second", container(limits={gpu.name: 1})))
     await unschedulable(site, second)
+    configuration = await site.api.call("GET", CONFIGURATION)
     try:
         code, text = await drain(site, "--timeout=1")
         assert code == 1
@@ -464,6 +465,7 @@ async def test_draining_waits_for_pods_that_only_our_scheduler_would_bind_and_na
         await site.finish(running)
         await wait_for(lambda: claims(site, ns), "Kubernetes to free it", until=lambda left: not left)
     finally:
-        await site.installation.install()
+        del configuration["metadata"]["resourceVersion"]
+        await site.api.call("POST", CONFIGURATION.rpartition("/")[0], configuration)
         await site.start_leader()
         await site.scheduler.start()

@@ -193,8 +193,8 @@ async def test_a_claim_of_our_name_that_is_somebody_elses_is_left_alone_and_the_
     path = f"{RESOURCE_API}/namespaces/{ns}/resourceclaims"
     await site.api.call("POST", path, forged(name, other, gpu.device_class))
     await site.api.call("PATCH", pod_path(made), {"spec": {"schedulingGates": None}}, MERGE_PATCH)
-    told = await unschedulable(site, made)
-    assert f"ClaimOfAnotherOwner: ResourceClaim {ns}/{name} is not owned by Pod {ns}/pod. Cure: " in told
+    told = f"ClaimOfAnotherOwner: ResourceClaim {ns}/{name} is not owned by Pod {ns}/pod. Cure: "
+    await unschedulable(site, made, told)
     assert [each["metadata"]["name"] for each in await claims(site, ns)] == [name]
     await site.api.call("DELETE", f"{path}/{name}")
     await bound(site, made)

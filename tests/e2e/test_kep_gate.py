@@ -58,7 +58,7 @@ class Name:
         assert bool(claim_name(made)) is (self.delivery == "Rewrite")
         assert (made["spec"]["schedulerName"] == "drabridge-scheduler") is (self.delivery == "Bind")
         await bound(site, made)
-        seen = await wait_for(lambda: site.pod(made), "it to run", until=is_running)
+        seen = await site.cluster.mark_running(made)
         assert await reserved(site, seen) == [seen["metadata"]["uid"]]
         return seen
 
