@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import aiohttp
 
 from cluster_site import CLASSES, Served, Site
 from conftest import SITE_OPTIONS
@@ -44,31 +48,49 @@ class BindSite(Site):
     def __post_init__(self) -> None:
         self.api = self.cluster.api
 
-    async def start_operator(self, *, webhook_port: int | None = None) -> tuple[Replica, int]:
+    async def start_operator(self, *options: str, webhook_port: int | None = None) -> tuple[Replica, int]:
         """Start a replica; give it and the port of its extender, which nothing leads to yet."""
         port = free_port()
         replica = await self.installation.start_replica(
             f"--kubeconfig={self.kubeconfig}",
             f"--extender-address=127.0.0.1:{port}",
+            *options,
             webhook_port=webhook_port or self.installation.webhook_port,
         )
         await self.installation.wait_trusted()
         return replica, port
 
-    async def start_leader(self) -> Replica:
+    async def start_leader(self, *options: str) -> Replica:
         """Start a replica that kube-scheduler is led to."""
-        replica, self.switch.target = await self.start_operator()
+        replica, self.switch.target = await self.start_operator(*options)
         return replica
+
+    async def ask(self, path: str, body: object, *, certificate: bool = True) -> Any:
+        """Ask the extender as kube-scheduler does; `body` is an object, or a text that may be none."""
+        directory = self.scheduler.directory
+        tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        if certificate:
+            tls.load_cert_chain(directory / "tls.crt", directory / "tls.key")
+        url = f"https://127.0.0.1:{self.switch.port}{path}"
+        host = f"drabridge-extender.{NAMESPACE}.svc"
+        data = body if isinstance(body, str) else json.dumps(body)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=data, ssl=tls, server_hostname=host) as response,
+        ):
+            return await response.json()
 
 
 @asynccontextmanager
-async def bind_cluster(binary: Path, directory: Path, *options: str, qps: int | None = None) -> AsyncIterator[BindSite]:
+async def bind_cluster(
+    binary: Path, directory: Path, *options: str, version: str | None = None, qps: int | None = None
+) -> AsyncIterator[BindSite]:
     """Kubernetes with the gate on and drabridge's manifests. Neither a replica nor drabridge's scheduler runs yet.
 
     Replicas get `options`, kube-scheduler may send `qps` requests a second (None: its default).
     """
     async with AsyncExitStack() as stack:
-        plane = ControlPlane(binary, None, directory=directory, audit=True)
+        plane = ControlPlane(binary, version, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
         switch = await stack.enter_async_context(Switch())
@@ -85,9 +107,9 @@ async def bind_cluster(binary: Path, directory: Path, *options: str, qps: int | 
 
 
 @asynccontextmanager
-async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
+async def bind_site(binary: Path, directory: Path, version: str | None = None) -> AsyncIterator[BindSite]:
     """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
-    async with bind_cluster(binary, directory, *SITE_OPTIONS, "--lease-seconds=6") as site:
+    async with bind_cluster(binary, directory, *SITE_OPTIONS, "--lease-seconds=6", version=version) as site:
         await site.start_leader()
         await site.scheduler.start()
         yield site
@@ -111,14 +133,23 @@ async def bound(site: Site, made: Object, deadline: float = 30.0) -> Object:
     )
 
 
-async def unschedulable(site: Site, made: Object) -> str:
-    """What the scheduler says of a Pod that fits nowhere."""
+async def unschedulable(site: Site, made: Object, saying: str = "") -> str:
+    """What the scheduler says of a Pod that fits nowhere, once `saying` is in it."""
 
     async def message() -> str:
         conditions = (await site.pod(made))["status"].get("conditions", ())
         return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
-    return await wait_for(message, "the Pod to be unschedulable")
+    return await wait_for(
+        message, f"the Pod to be unschedulable: {saying}", until=lambda text: bool(text) and saying in text
+    )
+
+
+def claim_body(name: str, device_class: str, count: int = 1) -> Object:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "req", "exactly": exactly}]}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 async def claims(site: Site, ns: str) -> list[Object]:

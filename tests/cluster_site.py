@@ -6,6 +6,7 @@ cluster the names lead to the DeviceClass of its DRA driver, and kubelets are re
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ from typing import Any
 
 from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.cluster import Cluster, pod_path
-from upstream.installation import Installation
+from upstream.installation import PROGRAM, Installation
 
 REAL_CLASS = "gpu.example.com"
 POLICIES = "/apis/drabridge.io/v1alpha1/extendedresourcepolicies"
@@ -162,8 +163,14 @@ class Site:
 
     async def ready(self, name: str, reason: str) -> Object:
         """The Ready condition of a policy, once it has that reason."""
-        status = await self.policy(name, lambda seen: ready_of(seen).get("reason") == reason, f"Ready with {reason}")
-        return ready_of(status)
+        return await self.condition(name, "Ready", reason)
+
+    async def condition(self, name: str, type_: str, reason: str) -> Object:
+        """A condition of a policy, once it has that reason."""
+        status = await self.policy(
+            name, lambda seen: condition_of(seen, type_).get("reason") == reason, f"{type_} with {reason}"
+        )
+        return condition_of(status, type_)
 
     async def set_policy(self, name: str, spec: Mapping[str, Any]) -> None:
         """Change fields of a policy's spec (merge patch)."""
@@ -179,6 +186,31 @@ class Site:
             await wait_for(
                 lambda: self.pod(pod), "the Pod to end", until=lambda seen: seen["status"]["phase"] == "Succeeded"
             )
+
+
+def squeezed(text: str) -> str:
+    """The text without white space: long warnings come in several lines."""
+    return "".join("".join(line.removeprefix("Warning: ") for line in text.splitlines()).split())
+
+
+async def create_by_kubectl(site: Site, ns: str, body: Object) -> tuple[Object, str]:
+    """Create a Pod as a person does; give it as it was stored, and all warnings as one squeezed text."""
+    output = await site.cluster.kubectl("create", "-n", ns, "-f", "-", "-o", "json", stdin=json.dumps(body))
+    return json.loads(output.out), squeezed(output.err)
+
+
+async def drain(site: Site, *options: str) -> tuple[int, str]:
+    """Run `drabridge drain`; give its exit code, and what it says."""
+    process = await asyncio.create_subprocess_exec(
+        str(PROGRAM),
+        "drain",
+        f"--kubeconfig={site.cluster.kubeconfig_admin()}",
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
 
 
 def container(name: str = "main", **spec: Any) -> Object:
@@ -237,6 +269,11 @@ def uses(pod: Object) -> dict[str, list[str]]:
     }
 
 
+def condition_of(status: Object, type_: str) -> Object:
+    """A condition; empty if there is none."""
+    return next((each for each in status.get("conditions", ()) if each["type"] == type_), {})
+
+
 def ready_of(status: Object) -> Object:
     """The Ready condition; empty if there is none."""
-    return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+    return condition_of(status, "Ready")

@@ -6,10 +6,8 @@ import asyncio
 import os
 import random
 import signal
-import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from bind_site import (
@@ -21,15 +19,16 @@ from bind_site import (
     bind,
     bound,
     check,
+    claim_body,
     claims,
     devices_of,
     special,
     unschedulable,
 )
-from cluster_site import allocation, container, pod
+from cluster_site import allocation, container, drain, pod
 from upstream.api import MERGE_PATCH, Object, wait_for
 from upstream.faultproxy import Fault
-from upstream.installation import NAMESPACE
+from upstream.installation import CONFIGURATION, NAMESPACE
 from upstream.processes import free_port
 
 if TYPE_CHECKING:
@@ -57,6 +56,7 @@ async def test_an_unchanged_pod_gets_its_devices_from_drabridge(site: BindSite, 
     claim = await special(site, seen)
     assert claim["metadata"]["annotations"]["resource.kubernetes.io/extended-resource-claim"] == "true"
     assert [each["uid"] for each in claim["status"]["reservedFor"]] == [made["metadata"]["uid"]]
+    assert claim["status"]["allocation"]["allocationTimestamp"] >= made["metadata"]["creationTimestamp"]
     assert len(set(devices_of(claim))) == 2
     assert seen["status"]["extendedResourceClaimStatus"]["requestMappings"] == [
         {"containerName": "main", "resourceName": gpu.name, "requestName": "container-0-request-1"}
@@ -165,13 +165,6 @@ async def test_a_pod_that_waits_is_woken_by_new_devices(site: BindSite, ns: str,
     node = await site.api.call("GET", f"/api/v1/nodes/{gpu.nodes[0]}")
     await site.cluster.add_devices(node, driver=f"{gpu.policy}.example.com", devices=1)
     await bound(site, made, deadline=20)
-
-
-def claim_body(name: str, device_class: str, count: int = 1) -> Object:
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
-    spec = {"devices": {"requests": [{"name": "req", "exactly": exactly}]}}
-    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
-    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 async def test_all_claims_of_a_pod_are_served_in_one_pass(site: BindSite, ns: str, serve: Serve) -> None:
@@ -302,49 +295,6 @@ async def test_a_pod_is_bound_once_its_devices_are_prepared(site: BindSite, ns: 
     await check(site, ns)
 
 
-# --- who may ask, and what
-
-
-async def ask(site: BindSite, path: str, body: Any, *, certificate: bool = True) -> Object:
-    directory = site.scheduler.directory
-    tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
-    if certificate:
-        tls.load_cert_chain(directory / "tls.crt", directory / "tls.key")
-    url = f"https://127.0.0.1:{site.switch.port}{path}"
-    host = f"drabridge-extender.{NAMESPACE}.svc"
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(url, data=body, ssl=tls, server_hostname=host) as response,
-    ):
-        answer: Object = await response.json()
-        return answer
-
-
-async def test_nobody_without_the_schedulers_certificate_is_answered(site: BindSite) -> None:
-    assert (await ask(site, "/filter", "{}"))["Error"]
-    with pytest.raises(aiohttp.ClientError):
-        await ask(site, "/filter", "{}", certificate=False)
-
-
-MALFORMED = {
-    "not JSON": "{",
-    "not an object": "[]",
-    "no Pod": "{}",
-    "a Pod of a wrong shape": '{"Pod": {"metadata": 3}, "NodeNames": []}',
-    "nodes in full": '{"Pod": {"metadata": {}}, "Nodes": {"items": []}}',
-    "nested too deeply": "[" * 100_000,
-}
-
-
-@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
-async def test_a_malformed_call_is_an_error_that_names_the_cure(site: BindSite, body: str) -> None:
-    for path in ("/filter", "/bind"):
-        error = (await ask(site, path, body))["Error"]
-        assert error.startswith("drabridge: ")
-        assert "internal error" not in error
-    assert await ask(site, "/prioritize", body) == []
-
-
 # --- when it goes wrong
 
 
@@ -471,4 +421,51 @@ async def test_two_claims_with_the_same_device_are_told(site: BindSite, ns: str,
     names = {"foreign", seen["status"]["extendedResourceClaimStatus"]["resourceClaimName"]}
     await wait_for(told, "events on both claims", until=lambda found: found == names)
     assert await site.installation.replicas[-1].metric("drabridge_claims_overlapping") == 1
+    shown = await site.condition(gpu.policy, "OneAllocator", "DevicesAllocatedTwice")
+    assert shown["status"] == "False"
+    assert all(f"ResourceClaim {ns}/{name}" in shown["message"] for name in names)
     await site.api.call("PATCH", f"{path}/foreign", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    await site.api.call("DELETE", f"{path}/foreign")
+    await site.condition(gpu.policy, "OneAllocator", "OneAllocator")
+
+
+# --- leaving
+
+
+async def test_draining_waits_for_pods_that_only_our_scheduler_would_bind_and_names_them(
+    site: BindSite, ns: str, serve: Serve
+) -> None:
+    gpu = await bind(site, serve, devices=1)
+    first = await bound(site, await site.create(ns, pod("first", container(limits={gpu.name: 1}))))
+    second = await site.create(ns, pod("second", container(limits={gpu.name: 1})))
+    await unschedulable(site, second)
+    configuration = await site.api.call("GET", CONFIGURATION)
+    try:
+        code, text = await drain(site, "--timeout=1")
+        assert code == 1
+        assert f"Pod {ns}/second waits for drabridge's kube-scheduler" in text
+        assert f"{ns}/first" not in text
+        assert "Pods bound by Bind: " in text
+        assert "drabridge is still needed" in text
+
+        later = await site.create(ns, pod("later", container(limits={gpu.name: 1})))
+        assert later["spec"]["schedulerName"] == "default-scheduler"
+        await site.delete(later)
+
+        draining = asyncio.create_task(drain(site, "--timeout=60"))
+        await site.delete(first)
+        code, text = await draining
+        assert code == 0, text
+        assert "drabridge can be deleted" in text
+        running = await bound(site, second)
+
+        site.scheduler.stop()
+        await site.installation.replicas[-1].stop()
+        assert (await special(site, running))["status"]["reservedFor"]
+        await site.finish(running)
+        await wait_for(lambda: claims(site, ns), "Kubernetes to free it", until=lambda left: not left)
+    finally:
+        del configuration["metadata"]["resourceVersion"]
+        await site.api.call("POST", CONFIGURATION.rpartition("/")[0], configuration)
+        await site.start_leader()
+        await site.scheduler.start()

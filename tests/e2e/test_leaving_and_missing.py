@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from cluster_site import POLICIES, Served, Site, allocation, claim_name, container, pod
+from cluster_site import POLICIES, Served, Site, allocation, claim_name, container, drain, pod
 from upstream.api import MERGE_PATCH, Refused, wait_for
 from upstream.installation import CONFIGURATION, NAMESPACE, REPOSITORY, Installation
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.parametrize("kubernetes", ["1.35"])
 FAST = ("--pending-every=0.5", "--probe-every=1")
 COMPONENT = REPOSITORY / "manifests" / "components" / "recreate-missed-pods"
-PROGRAM = Path(sys.executable).with_name("drabridge")
 
 Install = Callable[..., Awaitable[Site]]
 
@@ -193,19 +190,6 @@ async def test_certificates_and_authority_are_replaced_without_a_restart_and_wit
     replica = site.installed.replicas[0]
     for name in ("serving", "authority"):
         assert await replica.metric("drabridge_certificate_expiry_timestamp_seconds", certificate=name) > 0
-
-
-async def drain(site: Site, *options: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        str(PROGRAM),
-        "drain",
-        f"--kubeconfig={site.cluster.kubeconfig_admin()}",
-        *options,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    return process.returncode or 0, output.decode()
 
 
 async def test_draining_lets_running_pods_go_on_after_everything_is_deleted(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster_site import Site, claim_name, container, pod
+from cluster_site import Site, claim_name, container, create_by_kubectl, pod, squeezed
 from drabridge.core.reasons import CURES, Reason
 from upstream.api import JSON_PATCH, MERGE_PATCH, Object, Refused, wait_for
 
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from e2e.conftest import Serve
 
 LABEL, ANNOTATION = "drabridge.io/delivery", "drabridge.io/extended-resources"
-
-
-def squeezed(text: str) -> str:
-    """The text without white space: long warnings come in several lines."""
-    return "".join("".join(line.removeprefix("Warning: ") for line in text.splitlines()).split())
-
-
-async def create_by_kubectl(site: Site, ns: str, body: Object) -> tuple[Object, str]:
-    """Create a Pod as a person does; give it as it was stored, and all warnings as one squeezed text."""
-    output = await site.cluster.kubectl("create", "-n", ns, "-f", "-", "-o", "json", stdin=json.dumps(body))
-    return json.loads(output.out), squeezed(output.err)
 
 
 async def until_left_alone(site: Site, ns: str, body: Object, *, left: bool = True) -> None:

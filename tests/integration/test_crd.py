@@ -74,6 +74,7 @@ async def test_the_least_that_can_be_said_gets_its_defaults(
         "coexistence": "DevicePlugin",
         "missedPods": "Report",
         "strategy": "FirstFit",
+        "podsWithClaims": "Leave",
     }
     assert ExtendedResourcePolicy.parse(stored).spec == ExtendedResourcePolicy.parse(policy("p")).spec
 
@@ -208,6 +209,7 @@ async def test_the_resource_name_cannot_be_changed_and_all_else_can(
         "coexistence": "Rewrite",
         "missedPods": "Recreate",
         "strategy": "Pack",
+        "podsWithClaims": "Bind",
         "devices": [{"deviceClassName": "other"}],
         "podSelector": {"matchLabels": {"a": "b"}},
     }

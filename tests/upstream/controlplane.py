@@ -73,7 +73,7 @@ class ControlPlane(Cluster):
         self.logs = directory / "logs"
         self._qps = qps
         self._audit = directory / "audit.log" if audit else None
-        self._feature_gates = dict(feature_gates or {})
+        self.feature_gates = dict(feature_gates or {})
         self._extra_args = dict(extra_args or {})
         self._real_nodes = real_nodes
         self._components = components
@@ -147,12 +147,19 @@ class ControlPlane(Cluster):
         self._launch(component)
         await self._wait_until_ready()
 
-    async def restart_as(self, version: str | None) -> None:
-        """Upgrade or downgrade: the same etcd and ports under another Kubernetes version."""
+    async def restart_as(self, version: str | None, feature_gates: Mapping[str, bool] | None = None) -> None:
+        """Upgrade or downgrade: the same etcd and ports under another Kubernetes version, or with other gates."""
         self.version = version
+        if feature_gates is not None:
+            self.feature_gates = dict(feature_gates)
         for component in KUBERNETES:
             self.kill(component)
         await self._launch_in_order(KUBERNETES)
+
+    def gate_flags(self) -> list[str]:
+        """The flag by which components are told of `feature_gates`."""
+        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.feature_gates.items())
+        return [f"--feature-gates={gates}"] if gates else []
 
     def kubeconfig_of(self, user: str, *groups: str) -> Path:
         """Give the path of a kubeconfig with a client certificate of that user. To be made anew after `start`."""
@@ -218,8 +225,7 @@ class ControlPlane(Cluster):
         common = []
         if component != "etcd":
             common += [f"--emulated-version={self.version}"] if self.version else []
-            if gates := ",".join(f"{gate}={str(on).lower()}" for gate, on in self._feature_gates.items()):
-                common.append(f"--feature-gates={gates}")
+            common += self.gate_flags()
         self._processes[component] = Process(
             component,
             [self.binary, component, *commands[component](), *common, *self._extra_args.get(component, ())],

@@ -97,9 +97,10 @@ class Installation:
         await self.cluster.kubectl("apply", "--server-side", "-k", str(self._manifests))
         await self.cluster.kubectl("scale", "deployment/drabridge", "--replicas=0", "-n", NAMESPACE)
         await self.cluster.add_webhook_service(NAMESPACE, "drabridge-webhook", self.webhook_port)
+        configuration = await self.cluster.api.call("GET", CONFIGURATION)
         ports = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": self.webhook_port}
-            for index in range(2)
+            for index in range(len(configuration["webhooks"]))
         ]
         await self.cluster.api.call("PATCH", CONFIGURATION, ports, JSON_PATCH)
 

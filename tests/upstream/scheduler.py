@@ -55,6 +55,7 @@ class BindScheduler:
                 f"--cert-dir={self.directory}",
                 "--v=2",
                 *([f"--emulated-version={self._plane.version}"] if self._plane.version else []),
+                *self._plane.gate_flags(),
             ],
             log=self._plane.logs / "bind-scheduler.log",
             env={"PATH": "/usr/bin:/bin", "HOME": str(self.directory)},

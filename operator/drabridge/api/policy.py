@@ -16,7 +16,7 @@ from drabridge.api.crd import Column, Definition
 from drabridge.api.markers import Atomic, Format, ListMap, Rule
 from drabridge.core import selectors
 from drabridge.core.errors import InvalidInput
-from drabridge.core.policy import Coexistence, Delivery, MissedPods, PolicyView, Strategy
+from drabridge.core.policy import Coexistence, Delivery, MissedPods, PodsWithClaims, PolicyView, Strategy
 
 RESOURCE_NAME_MAX = 308
 """The longest extended name: a prefix of 253 characters less the 9 of `requests.`, "/", and 63 (KEP-5004)."""
@@ -177,6 +177,16 @@ class PolicySpec(_Model):
             " alone. Pack: those whose devices are in use most. Spread: those whose devices are in use least.",
         ),
     ] = Strategy.FIRST_FIT
+    pods_with_claims: Annotated[
+        PodsWithClaims,
+        Field(
+            description="Who schedules Pods that ask for devices by spec.resourceClaims alone, with delivery Bind."
+            " Leave: the scheduler that they name. Bind: drabridge's own kube-scheduler, if one of their claims asks"
+            " for this DeviceClass or for one with devices of the same DRA drivers, so that one allocator gives away"
+            " all of a driver's devices. Claims and ResourceClaimTemplates must be there before the Pod: afterwards"
+            " nobody can give it another scheduler. namespaceSelector and podSelector apply, strategy does not.",
+        ),
+    ] = PodsWithClaims.LEAVE
     coexistence: Annotated[
         Coexistence,
         Field(
@@ -268,7 +278,9 @@ class PolicyStatus(_Model):
         Field(
             max_length=16,
             description="Ready: Pods that ask for the resource get devices. If it is False, reason and message say"
-            " what is in the way and what cures it.",
+            " what is in the way and what cures it. OneAllocator, with delivery Bind: nobody but drabridge has"
+            " allocated devices of the drivers that the DeviceClass selects; if it is False, the message names the"
+            " claims.",
         ),
         ListMap("type"),
     ] = Field(default_factory=tuple)
@@ -325,6 +337,7 @@ class ExtendedResourcePolicy(_Model):
             coexistence=self.spec.coexistence,
             missed=self.spec.missed_pods,
             strategy=self.spec.strategy,
+            with_claims=self.spec.pods_with_claims,
             namespaces=self._selector(self.spec.namespace_selector, "spec.namespaceSelector"),
             pods=self._selector(self.spec.pod_selector, "spec.podSelector"),
         )
@@ -370,6 +383,13 @@ DEFINITION = Definition(
         Column("Delivery", "string", ".status.delivery", "Who makes the claims, as decided"),
         Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether Pods get devices"),
         Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why (not)", priority=1),
+        Column(
+            "One Allocator",
+            "string",
+            '.status.conditions[?(@.type=="OneAllocator")].status',
+            "Whether only drabridge allocates the drivers' devices (Bind)",
+            priority=1,
+        ),
         Column("Pods", "integer", ".status.pods", "Pods served"),
         Column("Devices", "integer", ".status.devices.allocated", "Devices allocated to them"),
         Column("Total", "integer", ".status.devices.total", "Devices that the class selects"),

@@ -48,7 +48,7 @@ class DeviceResult:
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """What decisions read of a ResourceClaim. `classes` is request name -> DeviceClass."""
+    """What decisions read of a ResourceClaim. `classes` is request name -> DeviceClass (`classes_of`)."""
 
     namespace: str
     name: str
@@ -93,12 +93,35 @@ class ClaimView:
             owner_uid=owner.get("uid", ""),
             special=metadata.get("annotations", {}).get(SPECIAL_CLAIM) == "true",
             ours=all(labels.get(key) == value for key, value in MANAGED_BY.items()),
-            classes={
-                request["name"]: request.get("exactly", {}).get("deviceClassName", "")
-                for request in raw["spec"].get("devices", {}).get("requests", ())
-            },
+            classes=classes_of(raw["spec"]),
             results=results,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateView:
+    """What decisions read of a ResourceClaimTemplate. `classes` is request name -> DeviceClass (`classes_of`)."""
+
+    namespace: str
+    name: str
+    classes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "TemplateView":
+        """The view of a v1 ResourceClaimTemplate as the API server stores it."""
+        metadata = raw["metadata"]
+        return cls(metadata["namespace"], metadata["name"], classes_of(raw["spec"]["spec"]))
+
+
+def classes_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Request name -> DeviceClass, of the spec of a v1 ResourceClaim; "request/alternative" in prioritized lists."""
+    classes: dict[str, str] = {}
+    for request in spec.get("devices", {}).get("requests", ()):
+        if alternatives := request.get("firstAvailable"):
+            classes |= {f"{request['name']}/{each['name']}": each.get("deviceClassName", "") for each in alternatives}
+        else:
+            classes[request["name"]] = request.get("exactly", {}).get("deviceClassName", "")
+    return classes
 
 
 @dataclass(frozen=True, slots=True)

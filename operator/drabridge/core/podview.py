@@ -115,9 +115,9 @@ class PodView:
 
     `name` is empty at admission if the API server is to generate it. `created` is the creationTimestamp as written
     (RFC 3339, empty at admission). `conditions` leads from type to status. `extended_claim` is the claim that
-    kube-scheduler made (`status.extendedResourceClaimStatus`). Of the annotations, kubectl's copy of the manifest is
-    left out: it can be large, and says nothing that the Pod does not say. `has_annotations` and `annotation_bytes`
-    (of keys and values, in UTF-8) count it.
+    kube-scheduler made (`status.extendedResourceClaimStatus`). `grouped` is whether it has a `spec.schedulingGroup`. Of
+    the annotations, kubectl's copy of the manifest is left out: it can be large, and says nothing that the Pod does not
+    say. `has_annotations` and `annotation_bytes` (of keys and values, in UTF-8) count it.
     """
 
     namespace: str
@@ -139,6 +139,7 @@ class PodView:
     phase: str
     conditions: Mapping[str, str]
     extended_claim: str | None
+    grouped: bool
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -192,6 +193,7 @@ class PodView:
             }
             or _NOTHING,
             extended_claim=_text(extended, "resourceClaimName", "status.extendedResourceClaimStatus") or None,
+            grouped=spec.get("schedulingGroup") is not None,
         )
 
     @property

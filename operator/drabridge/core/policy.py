@@ -60,6 +60,16 @@ class Strategy(StrEnum):
     """Nodes whose devices are in use least."""
 
 
+class PodsWithClaims(StrEnum):
+    """Who schedules Pods that ask for the same drivers' devices by claims of their own (`spec.podsWithClaims`)."""
+
+    LEAVE = "Leave"
+    """The scheduler that they name."""
+
+    BIND = "Bind"
+    """The kube-scheduler of delivery Bind, so that one allocator gives away the devices of a driver."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyView:
     """One ExtendedResourcePolicy. Selectors that are None select everything."""
@@ -76,6 +86,7 @@ class PolicyView:
     pods: LabelSelector | None
     missed: MissedPods = MissedPods.REPORT
     strategy: Strategy = Strategy.FIRST_FIT
+    with_claims: PodsWithClaims = PodsWithClaims.LEAVE
 
     def selects_namespace(self, labels: Mapping[str, str]) -> bool:
         """Whether the policy is meant for a namespace with these labels."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drabridge.core.auto import choose
+from drabridge.core.bind import allocators
+from drabridge.core.bind.allocators import Allocators
 from drabridge.core.cluster import ClusterView
 from drabridge.core.policy import Coexistence, Delivery, PolicyView
 from drabridge.core.reasons import Reason, with_cure
@@ -17,31 +19,44 @@ def status_of(
     total: int,
     conditions: Iterable[Mapping[str, Any]],
     now: str,
+    others: Allocators | None = None,
 ) -> dict[str, Any]:
     """The status to be shown.
 
     `total` counts the devices of the policy's class; `conditions` are those shown until now; `now` is RFC 3339.
+    `others` is who else allocates at its drivers, None while that is not known: then what was shown stays.
     lastTransitionTime moves only when a condition's status does (API conventions, "Typical status properties").
     """
-    ready, reason, message = _ready(policy, cluster)
-    condition = {
-        "type": "Ready",
-        "status": "True" if ready else "False",
-        "reason": reason.value,
-        "message": message,
-        "observedGeneration": policy.generation,
-        "lastTransitionTime": now,
-    }
-    for former in conditions:
-        if former.get("type") == "Ready" and former.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = former.get("lastTransitionTime", now)
+    former = {str(each.get("type")): each for each in conditions}
+    verdicts = {"Ready": _ready(policy, cluster)}
+    delivery = choose(policy.resource, cluster).delivery
+    if delivery is Delivery.BIND and others is not None:
+        verdicts[allocators.CONDITION] = allocators.verdict(others)
+    shown = [_condition(type_, verdict, policy, former.get(type_, {}), now) for type_, verdict in verdicts.items()]
+    if delivery is Delivery.BIND and others is None and allocators.CONDITION in former:
+        shown.append(dict(former[allocators.CONDITION]))
     return {
         "observedGeneration": policy.generation,
-        "conditions": [condition],
-        "delivery": choose(policy.resource, cluster).delivery.value,
+        "conditions": shown,
+        "delivery": delivery.value,
         "pods": usage.pods,
         "claims": usage.claims,
         "devices": {"total": total, "allocated": usage.allocated},
+    }
+
+
+def _condition(
+    type_: str, verdict: tuple[bool, Reason, str], policy: PolicyView, former: Mapping[str, Any], now: str
+) -> dict[str, Any]:
+    good, reason, message = verdict
+    status = "True" if good else "False"
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason.value,
+        "message": message,
+        "observedGeneration": policy.generation,
+        "lastTransitionTime": former.get("lastTransitionTime", now) if former.get("status") == status else now,
     }
 
 

@@ -34,6 +34,10 @@ class Reason(StrEnum):
     BIND = "ServedByBind"
     """A kube-scheduler of drabridge's schedules the Pod, and drabridge allocates its devices at binding."""
 
+    CLAIM_UNKNOWN = "ClaimNotThereYet"
+    """A claim that the Pod names, or its template, does not exist yet, so that nobody can tell whose devices it asks
+    for; the Pod keeps its scheduler (`podsWithClaims: Bind`)."""
+
     BIND_OFF = "BindNotInstalled"
     """The policy says `delivery: Bind`, and this drabridge runs without its extender."""
 
@@ -153,7 +157,14 @@ class Reason(StrEnum):
     DEVICES_OVERLAP = "DevicesAllocatedTwice"
     """Two claims hold the same device: more than one scheduler allocates the devices of this driver."""
 
-    # The state of an ExtendedResourcePolicy.
+    # The state of an ExtendedResourcePolicy. The first two are of its condition OneAllocator, with delivery Bind.
+
+    ONE_ALLOCATOR = "OneAllocator"
+    """Nobody but drabridge has allocated devices of the drivers that the DeviceClass selects."""
+
+    OTHER_ALLOCATOR = "AllocatedByOthers"
+    """Another scheduler has allocated devices of the same drivers, perhaps before the policy was made; if it goes on,
+    sooner or later both give away the same one."""
 
     SERVING = "Serving"
     """The name is served."""
@@ -308,6 +319,7 @@ CURES: Mapping[Reason, str] = {
     ),
     Reason.NATIVE: "nothing is to be done",
     Reason.BIND: "nothing is to be done",
+    Reason.CLAIM_UNKNOWN: "create claims and templates before the Pods that use them",
     Reason.BIND_OFF: "install the component bind of the manifests, or set another delivery",
     Reason.NOT_ENOUGH_DEVICES: "wait, ask for less, or add devices",
     Reason.CLAIM_ELSEWHERE: "let the Pod run on the claim's node, or delete the claim",
@@ -321,6 +333,8 @@ CURES: Mapping[Reason, str] = {
     Reason.BIND_FAILED: "wait; it is tried again by itself",
     Reason.BIND_CONFLICT: "wait; it is tried again by itself",
     Reason.DEVICES_OVERLAP: "let one scheduler allocate the devices of a driver, and delete one of the two Pods",
+    Reason.ONE_ALLOCATOR: "nothing is to be done",
+    Reason.OTHER_ALLOCATOR: "set podsWithClaims: Bind in the policy, and delivery: Bind for all names of these drivers",
     Reason.POLICY_OFF: "set another delivery in the name's ExtendedResourcePolicy",
     Reason.NOT_SELECTED: "change namespaceSelector or podSelector of the policy, or the labels",
     Reason.LIMIT_RANGE: "remove the name from min and maxLimitRequestRatio of the LimitRange",

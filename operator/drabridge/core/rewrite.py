@@ -124,10 +124,11 @@ def decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | L
 
 
 def _decide(pod: PodView, cluster: ClusterView, names: ClaimNames) -> Rewrite | LeaveAlone:
-    for rule in POD_RULES:
-        if objection := rule(pod, cluster):
-            return LeaveAlone((objection,))
     marked = our_claim(pod)
+    if marked is None and not pod.extended():
+        return LeaveAlone(())  # whoever is asked about claims of the Pod's own (Bind) has no say in this
+    if objection := object_to_pod(pod, cluster):
+        return LeaveAlone((objection,))
     before = _asked_before(pod, names) if marked else None
     if marked and (objection := _unexplained(pod, marked, before)):
         return LeaveAlone((objection,))
@@ -218,6 +219,11 @@ POD_RULES: tuple[Callable[[PodView, ClusterView], Objection | None], ...] = (
     _other_scheduler,
     _pod_too_large,
 )
+
+
+def object_to_pod(pod: PodView, cluster: ClusterView) -> Objection | None:
+    """The first objection to doing anything with `pod`."""
+    return next((objection for rule in POD_RULES if (objection := rule(pod, cluster))), None)
 
 
 # --- rules for one resource name

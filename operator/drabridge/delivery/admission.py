@@ -12,12 +12,12 @@ from typing import Any
 import structlog
 
 from drabridge.core.asked import ANNOTATION
-from drabridge.core.bind.directing import directed
-from drabridge.core.claims import in_devices
+from drabridge.core.bind.directing import ClaimAsk, claiming, directed, object_to_claims
+from drabridge.core.claims import ClaimView, TemplateView, in_devices
 from drabridge.core.cluster import ClusterView
 from drabridge.core.errors import DrabridgeError, InvalidInput, Missing
 from drabridge.core.podpatch import JSONPatch
-from drabridge.core.podview import PodView
+from drabridge.core.podview import PodClaim, PodView
 from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.restore import restore
 from drabridge.core.rewrite import (
@@ -29,7 +29,8 @@ from drabridge.core.rewrite import (
     decide,
     our_claim,
 )
-from drabridge.kube.caches import Caches
+from drabridge.delivery.supply import Supply
+from drabridge.kube.caches import Caches, Store
 from drabridge.kube.client import Client
 from drabridge.kube.clock import SYSTEM, Clock
 from drabridge.kube.resources import RESOURCE_CLAIMS
@@ -67,12 +68,14 @@ class Admission:
     def __init__(
         self,
         caches: Caches,
+        supply: Supply,
         client: Client,
         *,
         fresh: Callable[[], str] = fresh_claim_name,
         clock: Clock = SYSTEM,
     ) -> None:
         self._caches = caches
+        self._supply = supply
         self._client = client
         self._fresh = fresh
         self._clock = clock
@@ -84,14 +87,17 @@ class Admission:
         """Decide about a Pod as it stands in an AdmissionReview, to be created in `namespace`."""
         try:
             pod = PodView.of(_placed(raw, namespace))
-            verdict = decide(pod, await self._cluster(pod), await self._names(pod))
+            cluster = await self._cluster(pod)
+            verdict = decide(pod, cluster, await self._names(pod))
         except InvalidInput as error:
             return Answer([], Reason.INVALID_POD, (f"drabridge: {Reason.INVALID_POD}: {error}",))
+        left = verdict.objections if isinstance(verdict, LeaveAlone) else verdict.left
+        left += await self._about_claims(pod, cluster, left)
         if isinstance(verdict, LeaveAlone):
-            patch = directed(pod, verdict.objections, self._caches.bind_scheduler)
-            return Answer(verdict.patch + patch, _outcome(verdict), self._warnings(verdict.objections))
-        patch = directed(pod, verdict.left, self._caches.bind_scheduler, rewritten=True)
-        return Answer(verdict.patch + patch, "Rewrite", (_served(verdict), *self._warnings(verdict.left)))
+            patch = directed(pod, left, self._caches.bind_scheduler)
+            return Answer(verdict.patch + patch, _outcome(left), self._warnings(left))
+        patch = directed(pod, left, self._caches.bind_scheduler, rewritten=True)
+        return Answer(verdict.patch + patch, "Rewrite", (_served(verdict), *self._warnings(left)))
 
     def update(self, raw: Mapping[str, Any], old: Mapping[str, Any]) -> Answer:
         """Decide about an update of a Pod: what is ours on it stays as it is stored."""
@@ -167,6 +173,43 @@ class Admission:
             taken = True
         return ClaimNames(self._fresh(), frozenset({name}) if taken else frozenset(), origin)
 
+    # --- claims of the Pod's own
+
+    async def _about_claims(
+        self, pod: PodView, cluster: ClusterView, said: tuple[Objection, ...]
+    ) -> tuple[Objection, ...]:
+        """Whether the Pod goes to our scheduler for its claims; nothing where it goes there anyway."""
+        policies = claiming(cluster)
+        if not policies or not pod.resource_claims or pod.scheduler_name == cluster.bind_scheduler:
+            return ()
+        if any(each.reason is Reason.BIND for each in said):
+            return ()
+        marked = our_claim(pod)
+        asks = [await self._ask(pod, entry) for entry in pod.resource_claims if entry != marked]
+        classes = {policy.device_class for policy in policies}.union(*(ask.classes or () for ask in asks))
+        drivers = {name: await self._supply.drivers(name) for name in sorted(classes)}
+        objection = object_to_claims(pod, asks, cluster, drivers)
+        return () if objection is None or objection in said else (objection,)
+
+    async def _ask(self, pod: PodView, entry: PodClaim) -> ClaimAsk:
+        """The claim or template as the caches have it; a live read of what they lack, for it may have come just now."""
+        store: Store[ClaimView] | Store[TemplateView] | None = self._caches.claims
+        name = entry.claim_name
+        if name is None:
+            store, name = self._caches.templates, entry.template_name
+        if store is None or name is None:
+            return ClaimAsk(f"spec.resourceClaims[{entry.name}]", None)
+        described = store.resource.label(pod.namespace, name)
+        if store.get(f"{pod.namespace}/{name}") is None:
+            try:
+                store.seen(await self._client.get(store.resource, pod.namespace, name))
+            except Missing:
+                pass
+            except DrabridgeError as error:
+                _log.warning("cannot look for a claim", claim=described, error=str(error))
+        view = store.get(f"{pod.namespace}/{name}")
+        return ClaimAsk(described, None if view is None else frozenset(view.classes.values()))
+
     def _warnings(self, objections: tuple[Objection, ...]) -> tuple[str, ...]:
         """What kubectl shows. Nothing is said where all is as it should be, or where others serve the name."""
         plugins = self._caches.cluster().nodes.plugins
@@ -184,8 +227,8 @@ def _placed(raw: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
     return {**raw, "metadata": {**metadata, "namespace": namespace}} if isinstance(metadata, Mapping) else raw
 
 
-def _outcome(verdict: LeaveAlone) -> str:
-    return verdict.objections[0].reason if verdict.objections else Reason.NOT_SERVED
+def _outcome(objections: tuple[Objection, ...]) -> str:
+    return objections[0].reason if objections else Reason.NOT_SERVED
 
 
 def _served(verdict: Rewrite) -> str:

@@ -18,7 +18,7 @@ import structlog
 
 from drabridge.core.allocation.outcomes import Allocated, AllocationError, Undecided, Unfit
 from drabridge.core.bind.asking import Asking
-from drabridge.core.bind.placement import Placement, Share, Special, outstanding
+from drabridge.core.bind.placement import Placement, Share, Special, outstanding, stamped
 from drabridge.core.bind.podclaims import (
     ClaimRecord,
     Refusal,
@@ -33,7 +33,7 @@ from drabridge.core.bind.scores import Room, scores, strategy_of
 from drabridge.core.bind.underway import Underway
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, NotLeader, Unavailable
 from drabridge.core.podview import PodView
-from drabridge.core.reasons import Reason
+from drabridge.core.reasons import Reason, with_cure
 from drabridge.delivery.bindwrites import BindWrites, Undoing, Unprepared
 from drabridge.delivery.devices import Devices
 from drabridge.delivery.metrics import Metrics
@@ -60,7 +60,6 @@ class SeenPod:
 
     pod: PodView
     made: Mapping[str, str | None]
-    grouped: bool
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> SeenPod:
@@ -73,7 +72,7 @@ class SeenPod:
         except (AttributeError, KeyError, TypeError) as error:
             problem = "cannot be read"
             raise InvalidInput(pod.described, "status.resourceClaimStatuses", problem, "send a v1 Pod") from error
-        return cls(pod, made, (raw.get("spec") or {}).get("schedulingGroup") is not None)
+        return cls(pod, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,7 @@ class Bindings:
         await self._clear(seen)
         scene = self._scene(seen)
         if isinstance(scene, Refusal):
-            answer = Filtered([], dict.fromkeys(names, scene.text))
+            answer = Filtered([], dict.fromkeys(names, with_cure(scene.text, scene.reason)))
         else:
             answer = await self._filtered(scene, names)
         self._metrics.filter_seconds.observe(time.perf_counter() - started)
@@ -209,7 +208,7 @@ class Bindings:
 
     def _scene(self, seen: SeenPod) -> Scene | Refusal:
         pod = seen.pod
-        if seen.grouped:
+        if pod.grouped:
             return Refusal(Reason.SCHEDULING_GROUP, f"{pod.described} has spec.schedulingGroup")
         asking = Asking.of(pod, self._caches.cluster(pod.namespace))
         if isinstance(asking, Refusal):
@@ -463,7 +462,8 @@ class Bindings:
             outcome = self._devices.allocate(node, claims, strategy)
             if not isinstance(outcome, Allocated):
                 return scene.short_of()
-            results = outcome.results
+            now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+            results = tuple(stamped(result, now) for result in outcome.results)
         special = None
         if request.plan is not None:
             special = Special(special_body(seen.pod, request.plan), request.plan, results[-1])

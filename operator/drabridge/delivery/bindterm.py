@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
+from drabridge.core.bind.allocators import Allocators
 from drabridge.core.bind.taints import TaintRule
 from drabridge.core.errors import DrabridgeError, Missing
 from drabridge.core.reasons import Reason, with_cure
+from drabridge.delivery.allocators import OtherAllocators
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.bindwrites import BindWrites
 from drabridge.delivery.devices import Devices
@@ -48,6 +51,7 @@ class BindTerm:
         metrics: Metrics,
         namespace: str,
         pod_name: str,
+        begun: Callable[[], None] = lambda: None,
         *,
         clock: Clock = SYSTEM,
     ) -> None:
@@ -59,10 +63,12 @@ class BindTerm:
         self._metrics = metrics
         self._namespace = namespace
         self._pod_name = pod_name
+        self._begun = begun
         self._clock = clock
         self._current = False
         self._may_fit = False  # devices have come or changed, which kube-scheduler does not look at
         self._told: dict[str, str] = {}
+        self._others = OtherAllocators()
         self._devices = Devices(stores, lambda: str(uuid.uuid4()))
         writes = BindWrites(stores, writer, clock=clock)
         self.bindings = Bindings(caches, stores, self._devices, writes, client, metrics, clock=clock)
@@ -71,6 +77,8 @@ class BindTerm:
         """Take in what a watch has shown; between two terms nobody asks, and the next one begins anew."""
         if self._current:
             self._devices.changed(store, change)
+            if store is self._stores.claims:
+                self._others.changed(change)
             if store is self._stores.slices and change.after is not None:
                 self._may_fit = True
 
@@ -99,6 +107,8 @@ class BindTerm:
                     await self._caches.relist(self._client, store)
                 self._current = True
                 self._devices.rebuild()
+                self._others.rebuild(self._stores.claims)
+                self._begun()
                 await self._look_at_rules()
                 await self.bindings.sweep(first=True)
                 gc.freeze()  # else each full collection walks all that is cached, for seconds in a large cluster
@@ -169,6 +179,13 @@ class BindTerm:
                 self._recorder.record(ref, Reason.DEVICES_OVERLAP, note, "Warning", "Allocate")
         for key in self._told.keys() - self._devices.overlaps.keys():
             del self._told[key]
+
+    def allocators(self, drivers: frozenset[str]) -> Allocators | None:
+        """Who else allocates the devices of these drivers; None before a term has begun, when nothing is known yet."""
+        if not self._current:
+            return None
+        overlaps = (each for each in self._devices.overlapping() if not each.drivers.isdisjoint(drivers))
+        return Allocators(tuple(overlaps), *self._others.of(drivers))
 
     def measure(self) -> None:
         """Bring the gauges up to date."""

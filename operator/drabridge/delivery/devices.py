@@ -18,6 +18,7 @@ from drabridge.core.allocation.settings import Settings
 from drabridge.core.allocation.snapshot import Snapshot
 from drabridge.core.allocation.state import AllocatedState, Holding, holdings
 from drabridge.core.allocation.strategy import Strategy as DeviceOrder
+from drabridge.core.bind.allocators import Overlap
 from drabridge.core.bind.devices import SliceRecord
 from drabridge.core.bind.nodes import BindNode
 from drabridge.core.bind.taints import TaintRule, tainted
@@ -210,3 +211,12 @@ class Devices:
             used = sum(len(use.dedicated) + len(use.shares) for use in uses if use)
             found = self._rooms[node] = (sum(len(slice_.devices) for slice_ in slices), used)
         return found
+
+    def overlapping(self) -> tuple[Overlap, ...]:
+        """What `overlaps` says, with the claims on both sides."""
+        found = []
+        for key, devices in sorted(self.overlaps.items()):
+            drivers = {each.key[0] for each in holdings(self._held[key], key) if each.label in devices}
+            records = (self._stores.claims.get(each) for each in (key, *sorted(self.holders(key))))
+            found.append(Overlap(devices, frozenset(drivers), tuple(record for record in records if record)))
+        return tuple(found)

@@ -23,6 +23,7 @@ from drabridge.delivery.pending import PendingPods
 from drabridge.delivery.policies import PolicyStatuses
 from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
+from drabridge.delivery.supply import Supply
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
@@ -80,13 +81,6 @@ class Operator:
         burst = Burst()
         self.recorder = Recorder(self.writer, options.instance, busy=burst.lasts, late_after=TOLD_WITHIN)
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics, burst)
-        self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
-        self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
-        self.classes = ClassNotices(self.caches, self.recorder)
-        self.pending = PendingPods(
-            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
-        )
-        self.admission = Admission(self.caches, client)
         self.bind = (
             BindTerm(
                 self.caches,
@@ -97,10 +91,25 @@ class Operator:
                 self.metrics,
                 options.namespace,
                 options.instance,
+                self.wake_all,
             )
             if self.caches.bind
             else None
         )
+        supply = Supply(self.caches)
+        self.policies = PolicyStatuses(
+            self.caches,
+            supply,
+            self.writer,
+            self.metrics,
+            self.bind.allocators if self.bind else lambda _drivers: None,
+        )
+        self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
+        self.classes = ClassNotices(self.caches, self.recorder)
+        self.pending = PendingPods(
+            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
+        )
+        self.admission = Admission(self.caches, supply, client)
         self.wakeups = Wakeups(
             self.caches,
             client,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
+from drabridge.core.bind.allocators import Allocators
 from drabridge.core.errors import Missing
 from drabridge.core.policy import Delivery
 from drabridge.core.policystatus import status_of
@@ -26,12 +29,22 @@ _log = structlog.get_logger(__name__)
 class PolicyStatuses:
     """Keeps every policy's status as `core.policystatus` says it should be. Keys are policy names."""
 
-    def __init__(self, caches: Caches, client: Client, metrics: Metrics, *, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        supply: Supply,
+        client: Client,
+        metrics: Metrics,
+        allocators: Callable[[frozenset[str]], Allocators | None],
+        *,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._allocators = allocators
         self._caches = caches
         self._client = client
         self._clock = clock
         self._metrics = metrics
-        self._supply = Supply(caches)
+        self._supply = supply
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("policy"))
 
     def wake_all(self) -> None:
@@ -55,7 +68,8 @@ class PolicyStatuses:
         )
         now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         conditions = record.status.get("conditions", ())
-        status = status_of(record.policy, self._caches.cluster(), usage, total, conditions, now)
+        others = self._allocators(await self._supply.drivers(record.policy.device_class))
+        status = status_of(record.policy, self._caches.cluster(), usage, total, conditions, now, others)
         if status == record.status:
             return
         try:

@@ -95,6 +95,8 @@ class Wakeups:
         if store in self._of_bind:
             self._bind_changed(store, change)
             return
+        if store is self._caches.templates:
+            return  # only admission looks at them
         if not self._leading():
             return  # a term begins with everything; until then keys would only pile up
         after = self._after.get(store)

@@ -36,6 +36,9 @@ AT_ONCE = 10
 HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "slices", "namespaces", "caps")
 """The modules with the registrations."""
 
+HANDLERS_OF_BIND = ("templates",)
+"""Those of what nobody looks at, and the role does not allow to watch, without delivery Bind."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -163,7 +166,7 @@ async def watch(operator: Operator, stop: asyncio.Event) -> None:
     Raises InvalidInput if it failed because the cluster lacks what we need: without watches nobody may believe us
     alive.
     """
-    for name in HANDLERS:
+    for name in (*HANDLERS, *(HANDLERS_OF_BIND if operator.caches.bind else ())):
         importlib.import_module(f"drabridge.handlers.{name}")
     inbox = Inbox(operator)
     while not stop.is_set():

@@ -20,7 +20,7 @@ from drabridge.core.bind.devices import ClassRecord, SliceRecord
 from drabridge.core.bind.nodes import BindNode
 from drabridge.core.bind.podclaims import ClaimRecord
 from drabridge.core.caps import Limit, LimitRangeView, QuotaView, caps_of, stricter
-from drabridge.core.claims import ClaimView
+from drabridge.core.claims import ClaimView, TemplateView
 from drabridge.core.classmap import ClassMap, ClassView
 from drabridge.core.cluster import ClusterView, Gate, NamespaceFacts, NodeFacts
 from drabridge.core.deviceplugins import offered
@@ -266,6 +266,7 @@ class Caches:
         self.synced = False
         self.bind_scheduler = bind_scheduler
         self.bind = BindStores() if bind_scheduler else None
+        self.templates = Store(resources.RESOURCE_CLAIM_TEMPLATES, TemplateView.of) if bind_scheduler else None
         self._schedulers = frozenset(schedulers)
         self._kept: dict[str, tuple[object, Any]] = {}
 
@@ -282,6 +283,7 @@ class Caches:
             self.slices,
             self.claims,
             self.pods,
+            *((self.templates,) if self.templates else ()),
             *(self.bind.all if self.bind else ()),
         )
 

@@ -592,7 +592,7 @@ def test_a_claim_that_an_author_wrote_by_hand_is_readable() -> None:
     raw["spec"] = {"devices": {"requests": [{"name": "any", "firstAvailable": [{"name": "a"}]}]}}
     raw["status"] = {"allocation": {}}
     view = ClaimView.of(raw)
-    assert (view.classes, view.results) == ({"any": ""}, ())
+    assert (view.classes, view.results) == ({"any/a": ""}, ())
     del raw["status"]
     raw["spec"] = {}
     assert (ClaimView.of(raw).classes, ClaimView.of(raw).results) == ({}, None)

@@ -21,4 +21,4 @@ def test_an_allocation_that_cannot_be_read_holds_nothing_and_stops_nobody() -> N
     found = Devices(stores, lambda: "share")
     found.rebuild()
     assert found.overlaps == {}
-    assert found.in_use("node") == (0, 2)
+    assert found.room("node") == (2, 0)

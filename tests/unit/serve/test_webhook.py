@@ -23,6 +23,7 @@ from builders import GPU, PodBuilder, device_class, pod
 from drabridge.core.rewrite import CLAIM_NAME
 from drabridge.delivery.admission import Admission
 from drabridge.delivery.metrics import Metrics
+from drabridge.delivery.supply import Supply
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
 from drabridge.serve.certificates import issue_ca
@@ -73,7 +74,7 @@ async def hook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hook]:
         user={"token": "nobody"},
     )
     async with await Client.connect(kubeconfig, user_agent="drabridge-test") as client:
-        runner = web.AppRunner(application(Admission(caches, client), metrics), access_log=None)
+        runner = web.AppRunner(application(Admission(caches, Supply(caches), client), metrics), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         port = runner.addresses[0][1]

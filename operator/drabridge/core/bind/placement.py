@@ -174,6 +174,14 @@ def results_of(allocation: Mapping[str, Any]) -> tuple[DeviceResult, ...]:
     )
 
 
+def stamped(allocation: Raw, now: str) -> dict[str, Any]:
+    """The allocation with the moment of it (RFC 3339), as kube-scheduler writes it.
+
+    The API server drops `allocationTimestamp` without DRADeviceBindingConditions and DRAResourceClaimDeviceStatus.
+    """
+    return {**allocation, "allocationTimestamp": now}
+
+
 def outstanding(records: Iterable[ClaimRecord]) -> tuple[list[str], list[str]]:
     """What drivers have still to say about allocated devices: conditions not met yet, and failures.
 

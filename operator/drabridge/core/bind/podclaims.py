@@ -55,6 +55,10 @@ class ClaimRecord:
     allocation: Raw | None
     reserved: tuple[Raw, ...]
     device_statuses: tuple[Raw, ...]
+    allocated_by: str = ""
+    """Who wrote the allocation, and when (RFC 3339), as the API server notes it; "" if there is none or it does not."""
+
+    allocated_at: str = ""
 
     @property
     def key(self) -> str:
@@ -74,6 +78,7 @@ class ClaimRecord:
             "",
         )
         labels = metadata.get("labels") or {}
+        writer = _allocator(metadata) if status.get("allocation") else {}
         return cls(
             namespace=metadata["namespace"],
             name=metadata["name"],
@@ -88,7 +93,15 @@ class ClaimRecord:
             allocation=status.get("allocation"),
             reserved=tuple(status.get("reservedFor") or ()),
             device_statuses=tuple(status.get("devices") or ()),
+            allocated_by=writer.get("manager", ""),
+            allocated_at=writer.get("time", ""),
         )
+
+    @property
+    def drivers(self) -> frozenset[str]:
+        """The drivers of the devices that are allocated to it."""
+        results = ((self.allocation or {}).get("devices") or {}).get("results") or ()
+        return frozenset(each["driver"] for each in results)
 
     def is_reserved_for(self, pod_uid: str) -> bool:
         """Whether that Pod may use it."""
@@ -101,6 +114,15 @@ class ClaimRecord:
     def raw(self) -> dict[str, Any]:
         """What an allocator reads of it."""
         return {"metadata": {"namespace": self.namespace, "name": self.name}, "spec": self.spec}
+
+
+def _allocator(metadata: Raw) -> Raw:
+    """The entry of managedFields that owns `status.allocation`; empty if somebody has removed it."""
+    for entry in metadata.get("managedFields") or ():
+        if "f:allocation" in ((entry.get("fieldsV1") or {}).get("f:status") or {}):
+            found: Raw = entry
+            return found
+    return {}
 
 
 def special_name(pod_uid: str) -> str:

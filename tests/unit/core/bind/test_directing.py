@@ -9,9 +9,9 @@ import pytest
 
 from builders import GPU, GPU_CLASS, NIC, NIC_CLASS, PodBuilder, cluster, device_class, patched, pod, policy
 from drabridge.core.auto import choose
-from drabridge.core.bind.directing import directed
+from drabridge.core.bind.directing import ClaimAsk, directed, object_to_claims
 from drabridge.core.cluster import ClusterView, Gate
-from drabridge.core.policy import Delivery
+from drabridge.core.policy import Delivery, PodsWithClaims, PolicyView
 from drabridge.core.reasons import Reason
 from drabridge.core.rewrite import ClaimNames, LeaveAlone, Rewrite, decide
 
@@ -94,3 +94,112 @@ NOT_DIRECTED = {
 @pytest.mark.parametrize("builder", NOT_DIRECTED.values(), ids=NOT_DIRECTED)
 def test_a_pod_stays_as_it_is_with(builder: PodBuilder) -> None:
     assert admitted(builder, served(GPU_CLASS)) == builder.raw()
+
+
+# --- Pods with claims of their own
+
+DRIVERS = {"gpu": frozenset({"gpu.example.com"}), "gpu-large": frozenset({"gpu.example.com"}), "nic": frozenset({"n"})}
+WANTED = replace(policy(delivery=Delivery.BIND), with_claims=PodsWithClaims.BIND)
+
+
+def wanting(*policies: PolicyView, gate: Gate = Gate.ON, labels: dict[str, str] | None = None) -> ClusterView:
+    view = cluster(GPU_CLASS, NIC_CLASS, policies=policies or [WANTED], gate=gate, labels=labels)
+    return replace(view, bind_scheduler=SCHEDULER)
+
+
+def asks(*classes: str | None) -> list[ClaimAsk]:
+    """A claim that asks for each; None is one that is not there."""
+    return [
+        ClaimAsk(f"ResourceClaim default/{number}", None if each is None else frozenset({each}))
+        for number, each in enumerate(classes)
+    ]
+
+
+PLAIN = pod().app(cpu="1")
+
+# sentence -> Pod, claims, cluster, reason (None: nothing is said)
+CLAIMS: dict[str, tuple[PodBuilder, list[ClaimAsk], ClusterView, Reason | None]] = {
+    "a claim for the policy's class is ours": (PLAIN, asks("gpu"), wanting(), Reason.BIND),
+    "a claim for another class with devices of the same driver is ours": (
+        PLAIN,
+        asks("gpu-large"),
+        wanting(),
+        Reason.BIND,
+    ),
+    "one of several is enough": (PLAIN, asks("nic", "gpu"), wanting(), Reason.BIND),
+    "one of several is enough, whatever else is not there yet": (PLAIN, asks(None, "gpu"), wanting(), Reason.BIND),
+    "a claim for another driver's devices is none of our business": (PLAIN, asks("nic"), wanting(), None),
+    "classes without devices are the same as themselves only": (PLAIN, asks("nobodys"), wanting(), None),
+    "a claim that is not there may be anybody's": (PLAIN, asks(None), wanting(), Reason.CLAIM_UNKNOWN),
+    "nobody is told so where no policy would want it": (
+        PLAIN,
+        asks(None),
+        wanting(policy(delivery=Delivery.BIND)),
+        None,
+    ),
+    "nor whom the policy does not select": (
+        PLAIN,
+        asks(None),
+        wanting(replace(WANTED, pods=policy(pods={"team": "a"}).pods)),
+        None,
+    ),
+    "a policy that does not say so": (PLAIN, asks("gpu"), wanting(policy(delivery=Delivery.BIND)), None),
+    "a policy of another delivery": (PLAIN, asks("gpu"), wanting(replace(WANTED, delivery=Delivery.NATIVE)), None),
+    "a policy that cannot be served": (PLAIN, asks("gpu"), wanting(gate=Gate.OFF), None),
+    "a policy that does not select the Pod": (
+        PLAIN,
+        asks("gpu"),
+        wanting(replace(WANTED, pods=policy(pods={"team": "a"}).pods)),
+        Reason.NOT_SELECTED,
+    ),
+    "a policy that selects the namespace": (
+        PLAIN,
+        asks("gpu"),
+        wanting(replace(WANTED, namespaces=policy(namespaces={"team": "a"}).namespaces), labels={"team": "a"}),
+        Reason.BIND,
+    ),
+    "another scheduler": (
+        pod().app(cpu="1").with_spec(schedulerName="somebody"),
+        asks("gpu"),
+        wanting(),
+        Reason.OTHER_SCHEDULER,
+    ),
+    "another scheduler, of claims that are none of our business": (
+        pod().app(cpu="1").with_spec(schedulerName="somebody"),
+        asks("nic"),
+        wanting(),
+        None,
+    ),
+    "a node that is named": (
+        pod().app(cpu="1").with_spec(nodeName="node-0"),
+        asks("gpu"),
+        wanting(),
+        Reason.NODE_NAME_SET,
+    ),
+    "an author who opted out": (
+        pod().app(cpu="1").annotations({"drabridge.io/rewrite": "false"}),
+        asks("gpu"),
+        wanting(),
+        Reason.OPTED_OUT,
+    ),
+    "a group that is scheduled together, which our scheduler would refuse": (
+        pod().app(cpu="1").with_spec(schedulingGroup={"podGroupName": "g"}),
+        asks("gpu"),
+        wanting(),
+        Reason.SCHEDULING_GROUP,
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "claims", "view", "reason"), CLAIMS.values(), ids=CLAIMS)
+def test_of_a_pod_with_claims_of_its_own(
+    builder: PodBuilder, claims: list[ClaimAsk], view: ClusterView, reason: Reason | None
+) -> None:
+    found = object_to_claims(builder.view(), claims, view, DRIVERS)
+    assert (found.reason if found else None) is reason
+    assert bool(directed(builder.view(), [found] if found else [], SCHEDULER)) is (reason is Reason.BIND)
+
+
+def test_a_pod_without_extended_names_is_not_told_about_its_scheduler() -> None:
+    verdict = decide(pod().app(cpu="1").with_spec(schedulerName="somebody").view(), wanting(), ClaimNames("x"))
+    assert verdict == LeaveAlone(())
