@@ -162,7 +162,7 @@ def _gather(paths: list[str] | None, kubeconfig: Path | None, context: str | Non
     if not paths:
         return live
     applied = manifests(paths, _KINDS, BODIES)
-    return Gathered(overlaid(live.cluster, applied.cluster), applied.faults)
+    return Gathered(overlaid(live.cluster, applied.cluster), applied.faults, live.where)
 
 
 # Decide and print
