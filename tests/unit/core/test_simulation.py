@@ -136,8 +136,9 @@ CASES: dict[str, Case] = {
         ],
         (
             (
-                "here/p: drabridge leaves example.com/gpu alone: ExtendedResourcePolicy gpu: spec.namespaceSelector does"
-                " not select the namespace; change namespaceSelector or podSelector of the policy, or the labels"
+                "here/p: drabridge leaves example.com/gpu alone: ExtendedResourcePolicy gpu:"
+                " spec.namespaceSelector does not select the namespace;"
+                " change namespaceSelector or podSelector of the policy, or the labels"
             ),
             "there/q: node-1 gpu-0",
         ),
