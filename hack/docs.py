@@ -65,7 +65,10 @@ def cli() -> str:
     os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
     for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
         os.environ.pop(name, None)
-    text = "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`."
+    text = (
+        "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`; behind"
+        " `kubectl` the words are completed by kubectl's own (`kubectl completion --help`)."
+    )
     verbs = [str(command.name) for command in app.registered_commands]
     return page("Command line", text, "\n".join(f"## drabridge {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
 

@@ -101,6 +101,7 @@ def specs(draw: st.DrawFn) -> Object:
                 [
                     ("restartPolicy", "Never"),
                     ("tolerations", [{"key": "dedicated", "operator": "Exists"}]),
+                    ("tolerations", [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]),
                     ("nodeSelector", {"disk": "ssd"}),
                     ("volumes", [{"name": "v", "emptyDir": {}}]),
                 ]
@@ -159,14 +160,22 @@ class _IndentedUnshared(_Indented):
         return True
 
 
+STYLES = ("block", "block", "indented", "anchors", "flow inside", "flow", "open flow", "open flow", "json", "list")
+
+
 @st.composite
 def texts(draw: st.DrawFn) -> str:
     """Draw a file: objects in one of many styles, with comments."""
     found = draw(st.lists(objects(), min_size=1, max_size=2))
-    style = draw(st.sampled_from(["block", "block", "indented", "anchors", "flow inside", "flow", "json", "list"]))
+    style = draw(st.sampled_from(STYLES))
     if style == "json":
         text = json.dumps(found[0], indent=draw(st.sampled_from([None, 2, 4])))
         return text + draw(st.sampled_from(["", "\n"]))
+    if style == "open flow":
+        depth = draw(st.integers(0, 9))
+        chance = draw(st.randoms(use_true_random=False))
+        text = "---\n".join("\n".join(_opened(each, depth, chance)) + "\n" for each in found)
+        return text.replace("\n", draw(st.sampled_from(["\n", "\n", "\r\n"])))
     if style == "list":
         found = [{"apiVersion": "v1", "kind": "List", "items": found}]
     dumpers: dict[str, Any] = {
@@ -199,6 +208,45 @@ def texts(draw: st.DrawFn) -> str:
 def written(value: Any) -> str:
     """Write a value down in the plainest style."""
     return yaml.dump(value, Dumper=_Unshared, sort_keys=False)
+
+
+def _opened(value: Any, depth: int, chance: random.Random) -> list[str]:
+    """Write a value in block style down to some depth, and then in flow style over many lines, with comments."""
+    if not isinstance(value, dict | list) or not value:
+        return [json.dumps(value)]
+    lines: list[str] = []
+    pairs = value.items() if isinstance(value, dict) else [("", each) for each in value]
+    for position, (key, each) in enumerate(pairs):
+        inner = _opened(each, depth - 1, chance)
+        if depth > 0:
+            lines += _in_block(key, inner, nested=depth > 1 and isinstance(each, dict | list) and bool(each))
+            continue
+        name = f"{key}: " if key else ""
+        comma = "," if position + 1 < len(value) or chance.randrange(2) else ""
+        made = [name + inner[0], *inner[1:]]
+        made[-1] += comma
+        lines += [f"  {line}" for line in _said(made, chance)]
+    if depth > 0:
+        return lines
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    return [_behind(brackets[0], chance), *lines, brackets[1]]
+
+
+def _in_block(key: str, inner: list[str], *, nested: bool) -> list[str]:
+    if not key:
+        return ["- " + inner[0], *(f"  {line}" for line in inner[1:])]
+    if nested:
+        return [f"{key}:", *(f"  {line}" for line in inner)]
+    return [f"{key}: {inner[0]}", *(f"  {line}" for line in inner[1:])]
+
+
+def _said(lines: list[str], chance: random.Random) -> list[str]:
+    above = [f"# above {chance.randrange(10**6)}"] if chance.randrange(5) == 0 else []
+    return [*above, *lines[:-1], _behind(lines[-1], chance)]
+
+
+def _behind(line: str, chance: random.Random) -> str:
+    return f"{line} # behind {chance.randrange(10**6)}" if chance.randrange(5) == 0 else line
 
 
 _PLAIN_LINE = re.compile(r"[ -]*[\w./\"-]+:( [\w./\"*&-]+)?")
@@ -320,8 +368,6 @@ def without_asks(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     after = {key: without_asks(each) for key, each in value.items() if key not in {*CHOSEN, IMPLICIT_GPU, UNSERVED}}
-    if "tolerations" in after:  # in flow style there is no comment to know ours by, and they stay
-        after["tolerations"] = [each for each in after["tolerations"] if each["key"] not in CHOSEN]
     return {key: each for key, each in after.items() if key not in _EMPTIED or each}
 
 

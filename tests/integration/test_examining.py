@@ -380,12 +380,34 @@ async def test_capacity_is_watched_until_it_is_interrupted(ill: ControlPlane) ->
 
 async def test_kubectl_finds_the_plugin(ill: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("KUBECONFIG", str(ill.kubeconfig_admin()))
     assert "kubectl-drabridge" in (await ill.kubectl("plugin", "list")).out
+    code, out, _ = await _ran(ill.binary, "kubectl", "drabridge", "capacity", "--by", "node")
+    assert (code, "n-good" in out) == (0, True)
+    code, _, err = await _ran(ill.binary, "kubectl", "drabridge", "capacity", "--by", "moon")
+    assert (code, "Usage: kubectl drabridge capacity" in err) == (2, True)
+
+
+async def test_kubectl_completes_the_plugin_s_words(ill: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for words, want in (
+        (["doc"], ["doctor", ":4"]),
+        (["capacity", "--by", ""], ["class", "node", "pool", "model", ":4"]),
+        (["convert", "--write", "--std"], ["--stdout", ":4"]),
+        (["convert", "-f", ""], [":0"]),  # the shell is to offer files
+    ):
+        _, out, _ = await _ran(ill.binary, "kubectl", "__complete", "drabridge", *words)
+        assert out.split() == want
 
 
 async def _drabridge(*arguments: str) -> tuple[int, str]:
+    code, out, _ = await _ran(Path(sys.executable).with_name("drabridge"), *arguments)
+    return code, out
+
+
+async def _ran(program: Path, *arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("drabridge"), *arguments, stdout=asyncio.subprocess.PIPE
+        program, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, _ = await process.communicate()
-    return process.returncode or 0, out.decode()
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,7 +54,7 @@ def main() -> None:
     console = Console(stderr=True, soft_wrap=True)
     failed = False
     try:
-        app()
+        app(prog_name="kubectl drabridge" if Path(sys.argv[0]).name == "kubectl-drabridge" else "drabridge")
     except* DrabridgeError as group:  # the parts of the operator run in groups of tasks
         failed = True
         for error in _leaves(group):

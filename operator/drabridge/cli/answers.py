@@ -2,7 +2,9 @@
 
 A question has `expression`, and may have `name`, `driver` (""), `device` ({}, resource.k8s.io/v1) and the environment:
 `newExpressions` for that of admission, with `enableConsumableCapacity` and `enableListTypeAttributes` as its gates
-(true unless they are false). The texts of errors are those of k8s.io/dynamic-resource-allocation/cel, without advice.
+(true unless they are false). `src` and `truth`, which collections of questions have, are not looked at; any other field
+is refused, as it may be one of these that is misspelt. The texts of errors are those of
+k8s.io/dynamic-resource-allocation/cel, without advice.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from drabridge.core.resourceslice import device_faults
 Answer = dict[str, Any]
 
 _GATES: Final = ("enableConsumableCapacity", "enableListTypeAttributes")
+_FIELDS: Final = ("name", "expression", "driver", "device", "newExpressions", *_GATES)
+_NOTES: Final = frozenset({"src", "truth"})
 _COMPILED: Final = 256
 """Selectors that are kept for the questions to come."""
 
@@ -54,8 +58,16 @@ def _question(line: bytes, where: str) -> Mapping[str, Any]:
     return question
 
 
+def _check_fields(question: Mapping[str, Any], where: str) -> None:
+    """Raise InvalidInput for a field that is none of a question's."""
+    for name in question:
+        if name not in _FIELDS and name not in _NOTES:
+            raise InvalidInput(where, name, "there is no such field", f"the fields are {', '.join(_FIELDS)}")
+
+
 def _evaluated(question: Mapping[str, Any], where: str) -> Answer:
     """Answer a question. Raises InvalidInput if a field of it is broken."""
+    _check_fields(question, where)
     expression = _text(question, "expression", where, None)
     driver = _text(question, "driver", where, "")
     device = question.get("device")

@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 
 from drabridge.cli import sources, terminal
-from drabridge.cli.gathering import DEVICES, Gathered, gather
+from drabridge.cli.gathering import DEVICES, NOT_IN_FILES, Gathered, gather
 from drabridge.cli.options import Context, Filenames, Kubeconfig
 from drabridge.core import capacity as counting
 from drabridge.core.capacity import Grouping, Row, Shared, State, Use
 from drabridge.core.errors import DrabridgeError, InvalidInput
 from drabridge.core.fitting import BODIES, Fitting, Room, shape_of
-from drabridge.core.inventory.cluster import UNREADABLE, Inventory, Kind
+from drabridge.core.inventory.cluster import Inventory, Kind
 from drabridge.core.inventory.pods import PodRecord
 from drabridge.core.names import is_extended
 
@@ -51,8 +51,9 @@ Examples:
 --fit looks at devices, taints, node selectors and required node affinity; it
 does not look at CPU, memory and the like.
 
-Exit code 0, with --fit 1 if not one more Pod fits. 2: it could not be done, or
-all objects of a kind that it counts by are unreadable.
+Exit code 0: it is shown, also where a cluster has no devices. 1: with --fit,
+not one more Pod fits. 2: it cannot be told, since slices, classes or claims
+could not be seen, or an object or a file could not be read.
 """
 
 DONE: Final = 0
@@ -106,10 +107,10 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             if fit:
                 code = _fit(fit, gathered, output)
             else:
-                _show(gathered.cluster, by, output, users=users)
+                _show(gathered, by, output, users=users)
             terminal.complain([*gathered.unread, *gathered.unseen(COUNTED)])
             if not watch:
-                raise typer.Exit(UNDONE if _lacks_all(gathered.cluster) else code)
+                raise typer.Exit(UNDONE if gathered.unread or _blind(gathered.cluster) else code)
             sys.stdout.flush()
             time.sleep(every)
     except KeyboardInterrupt:
@@ -119,19 +120,23 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         raise typer.Exit(UNDONE) from None
 
 
-def _lacks_all(cluster: Inventory) -> bool:
-    """Whether there are objects that it counts by, of a kind of which none could be read."""
-    return any(cluster.unseen.get(kind) == UNREADABLE for kind in COUNTED)
+def _blind(cluster: Inventory) -> bool:
+    """Whether what is shown may be wrong, for want of a kind that it counts by; files need not have all of them."""
+    unseen = [cluster.unseen[kind] for kind in COUNTED if kind in cluster.unseen]
+    return any(why != NOT_IN_FILES for why in unseen) or len(unseen) == len(COUNTED)
 
 
 # What there is
 
 
-def _show(cluster: Inventory, by: Grouping, output: Output, *, users: bool) -> None:
+def _show(gathered: Gathered, by: Grouping, output: Output, *, users: bool) -> None:
+    cluster = gathered.cluster
     rows, shares = counting.count(cluster, by), counting.shared(cluster)
     held = counting.uses(cluster) if users else ()
     if output is Output.JSON:
         terminal.show([json.dumps(_as_json(by, rows, shares, held if users else None), indent=2)])
+    elif not (held if users else rows):
+        terminal.show(terminal.wrapped(terminal.one_line(_nothing(gathered, by, users=users))))
     elif users:
         terminal.show(_users_table(held))
     else:
@@ -140,13 +145,30 @@ def _show(cluster: Inventory, by: Grouping, output: Output, *, users: bool) -> N
             terminal.show(["", *_bars(shares)])
 
 
+def _nothing(gathered: Gathered, by: Grouping, *, users: bool) -> str:
+    """What there is instead of what was asked for, where that was looked for, and what to do."""
+    cluster = gathered.cluster
+    counts = {Kind.SLICES: cluster.slices, Kind.CLASSES: cluster.classes, Kind.CLAIMS: cluster.claims}
+    seen = [_counted(len(found), kind) for kind, found in counts.items() if kind not in cluster.unseen]
+    seen.append(_counted(len(cluster.devices), "device"))
+    what = "device in use" if users else "DeviceClass" if by is Grouping.CLASS else "device"
+    if cluster.devices:
+        cure = "drabridge capacity --by node counts them"
+    else:
+        cure = "install a DRA driver, which publishes devices, or name another cluster or a dump with ResourceSlices"
+    return f"No {what}. Seen in {gathered.where}: {', '.join(seen)}; {cure}."
+
+
+def _counted(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what}{'es' if what.endswith('s') else 's'}"
+
+
 def _counts_table(by: Grouping, rows: Iterable[Row]) -> Iterator[str]:
     heads = ("TOTAL", *(state.upper() for state in State))
     width = max(len(head) for head in heads)
     cells = [(row.name, *(f"{number:>{width}}" for number in (row.total, *row.states.values()))) for row in rows]
-    if not cells:
-        yield "No devices." if by is not Grouping.CLASS else "No DeviceClasses."
-        return
     yield from terminal.table((by.upper(), *(f"{head:>{width}}" for head in heads)), cells, terminal.width())
 
 
@@ -172,10 +194,7 @@ def _users_table(held: Iterable[Use]) -> Iterator[str]:
         )
         for each in held
     ]
-    if rows:
-        yield from terminal.table(("DEVICE", "CLAIM", "POD AND CONTAINERS"), rows, terminal.width())
-    else:
-        yield "No device is in use."
+    yield from terminal.table(("DEVICE", "CLAIM", "POD AND CONTAINERS"), rows, terminal.width())
 
 
 def _as_json(by: Grouping, rows: Iterable[Row], shares: Iterable[Shared], held: Iterable[Use] | None) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def _serving(
             elif each.kind == TEMPLATE_KIND:
                 templates[each.namespace, each.name] = each.value
         except InvalidInput as error:
-            finding = Finding(Outcome.BROKEN, Reason.INVALID_YAML, 1, each.described, error.path, error.problem)
+            finding = Finding(Outcome.BROKEN, Reason.INVALID_YAML, 0, each.described, error.path, error.problem)
             faults.append(Result(name, None, "", (finding,)))
     served = {
         name: policy.device_class for name, policy in effective(policies).items() if policy.delivery is not Delivery.OFF
@@ -325,7 +325,7 @@ def _apply(results: Sequence[Result], options: Options) -> list[Result]:
                 write(result.manifest, result.text)
             except OSError as error:
                 detail = f"it cannot be written: {(error.strerror or str(error)).lower()}"
-                finding = Finding(Outcome.BROKEN, Reason.NOT_READABLE, 1, "", "", detail)
+                finding = Finding(Outcome.BROKEN, Reason.NOT_READABLE, 0, "", "", detail)
                 after.append(Result(result.name, None, "", (finding,)))
                 continue
         elif result.changed and result.manifest is not None and options.output is Output.TEXT and not options.write:
@@ -387,7 +387,7 @@ def _as_json(finding: Finding) -> dict[str, Any]:
     return {
         "outcome": finding.outcome.value,
         "reason": finding.reason.value,
-        "line": finding.line,
+        "line": finding.line or None,
         "object": finding.object,
         "path": finding.path,
         "detail": finding.detail,
@@ -398,7 +398,8 @@ def _as_json(finding: Finding) -> dict[str, Any]:
 def _line(name: str, finding: Finding) -> str:
     """One line, whatever stood in the file."""
     where = " ".join(filter(None, (finding.object, finding.path)))
-    text = f"{name}:{finding.line}: {finding.outcome}: {where + ': ' if where else ''}{finding.detail}"
+    place = f"{name}:{finding.line}" if finding.line else name
+    text = f"{place}: {finding.outcome}: {where + ': ' if where else ''}{finding.detail}"
     if finding.outcome is not Outcome.CHANGED and finding.cure != "nothing is to be done":
         text += f"; {finding.cure}"
     text += f" ({finding.reason})"

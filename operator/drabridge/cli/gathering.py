@@ -64,10 +64,11 @@ DEVICES: Final = (Kind.NODES, Kind.CLASSES, Kind.SLICES, Kind.TAINT_RULES, Kind.
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A cluster, and what of the files could not be read."""
+    """A cluster, what of the files could not be read, and where was looked, in words."""
 
     cluster: Inventory
     faults: tuple[InvalidInput, ...] = ()
+    where: str = ""
 
     @property
     def unread(self) -> list[str]:
@@ -100,7 +101,7 @@ def gather(
     try:
         if paths:
             return _from_files(tuple(paths), wanted, keep, complete=complete)
-        return Gathered(asyncio.run(_from_cluster(kubeconfig, context, wanted, keep, events_of)))
+        return asyncio.run(_from_cluster(kubeconfig, context, wanted, keep, events_of))
     finally:
         gc.enable()
 
@@ -142,7 +143,7 @@ def _from_files(
         problem = f"there is no {', '.join(kinds[:3])} or the like in it"
         raise faults[0] if faults else InvalidInput("the input", "", problem, "see --help for how to write a dump")
     unseen = {} if complete else dict.fromkeys(frozenset(kinds) - gathering.kinds - OPTIONAL, NOT_IN_FILES)
-    return Gathered(gathering.inventory(datetime.now(UTC), unseen=unseen), tuple(faults))
+    return Gathered(gathering.inventory(datetime.now(UTC), unseen=unseen), tuple(faults), ", ".join(paths))
 
 
 def _made(workload: Mapping[str, Any], gathering: Gathering) -> list[InvalidInput]:
@@ -161,10 +162,11 @@ def _policy(raw: Mapping[str, Any]) -> PolicyView:
 
 async def _from_cluster(
     kubeconfig: Path | None, context: str | None, kinds: tuple[Kind, ...], keep: Collection[Kind], events_of: str
-) -> Inventory:
+) -> Gathered:
     agent = f"drabridge-cli/{version('drabridge')}"
     async with await Client.connect(kubeconfig, context, user_agent=agent) as client:
-        return await from_cluster(client, kinds, keep, events_of)
+        seen = await from_cluster(client, kinds, keep, events_of)
+        return Gathered(seen, where=f"cluster {client.credentials.host}")
 
 
 async def from_cluster(

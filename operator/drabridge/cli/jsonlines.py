@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final, TextIO
 
-from drabridge.cli.sources import STDIN
+from drabridge.cli.sources import DECODER, STDIN
 from drabridge.core.errors import InvalidInput
 
 TOO_DEEP: Final = "it is nested too deeply"
@@ -25,13 +25,15 @@ class BadLine(Exception):
 def loaded(line: bytes) -> Any:
     """Give a line's value. Raises BadLine."""
     try:
-        return json.loads(line.decode())
+        return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
         raise BadLine(f"byte {error.start} is no UTF-8") from None
     except RecursionError:
         raise BadLine(TOO_DEEP) from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise BadLine(f"it is no JSON: {error}") from None
+    except ValueError as error:  # a field that comes twice, of which one would be lost
+        raise BadLine(str(error)) from None
 
 
 def run(paths: Iterable[str], output: TextIO, answer: Answer) -> int:

@@ -101,7 +101,7 @@ def _decoded(name: str, content: bytes, *, named: bool) -> Manifest | Unread:
 
 
 def _unread(name: str, reason: Reason, detail: str) -> Unread:
-    return Unread(name, Finding(Outcome.BROKEN, reason, 1, "", "", detail))
+    return Unread(name, Finding(Outcome.BROKEN, reason, 0, "", "", detail))
 
 
 def write(manifest: Manifest, text: str) -> None:

@@ -39,7 +39,7 @@ expression fails on a device, which would fail a claim's allocation.
 With --jsonl each line of the input is a JSON object {"name", "expression",
 "driver", "device"} and is answered by a line: "match", or "error" and
 "stage" (compile, runtime, input), and "cost". Exit code 2 if a line was no
-such object, else 0.
+such object, had another field, or one twice, else 0.
 
 \b
 Examples:

@@ -31,8 +31,10 @@ Manifests of workloads (Deployment, StatefulSet, ReplicaSet, DaemonSet, Job,
 CronJob) stand for their Pods. Extended resources become claims as drabridge or
 kube-scheduler would make them. Nothing is changed anywhere.
 
-Devices, taints, node selectors and required node affinity are looked at; CPU,
-memory, how much device plugins have left and the like are not.
+Devices, taints, node selectors and required node affinity are looked at, and on
+the way in ExtendedResourcePolicies, LimitRanges, and ResourceQuotas on
+requests.NAME. CPU, memory, how much device plugins have left, quotas on claims
+and quotas with scopes are not.
 
 \b
 Examples:
@@ -67,7 +69,7 @@ BAD_INPUT: Final = 2
 _MANY: Final = 200
 """Pods from which on a bar shows how far it is."""
 
-_KINDS: Final = (*DEVICES, Kind.TEMPLATES)
+_KINDS: Final = (*DEVICES, Kind.TEMPLATES, Kind.NAMESPACES, Kind.LIMIT_RANGES, Kind.QUOTAS)
 
 _NEEDED: Final = frozenset({Kind.NODES, Kind.CLASSES, Kind.SLICES, Kind.CLAIMS, Kind.PODS})
 """Kinds without which the answer may be wrong."""
@@ -162,7 +164,7 @@ def _gather(paths: list[str] | None, kubeconfig: Path | None, context: str | Non
     if not paths:
         return live
     applied = manifests(paths, _KINDS, BODIES)
-    return Gathered(overlaid(live.cluster, applied.cluster), applied.faults)
+    return Gathered(overlaid(live.cluster, applied.cluster), applied.faults, live.where)
 
 
 # Decide and print

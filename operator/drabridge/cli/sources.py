@@ -227,7 +227,7 @@ def _objects(document: str, origin: Origin, line: int) -> Iterator[Found]:
 def _items_are(about: str) -> dict[str, Any] | None:
     """What the items of a list have in common, which those of a typed list may leave out. None if it is no list."""
     try:
-        return _common(_DECODER.decode(about))
+        return _common(DECODER.decode(about))
     except (ValueError, RecursionError):
         return None  # to be looked at as a whole, which says what is wrong
 
@@ -242,7 +242,7 @@ def _common(listed: Mapping[str, Any]) -> dict[str, Any] | None:
 def _items(document: str, listed: JSONList, about: Mapping[str, Any], origin: Origin) -> Iterator[Found]:
     """The objects of a list in JSON, one after the other."""
     try:
-        for item in jsonlist.items(document, listed, _DECODER):
+        for item in jsonlist.items(document, listed, DECODER):
             yield from _flat({**about, **item} if isinstance(item, Mapping) else item, origin, _DEEPEST_LIST - 1)
     except json.JSONDecodeError as error:
         problem = f"it is no JSON: {error.msg} (line {error.lineno}, column {error.colno})"
@@ -279,7 +279,7 @@ def _flat(loaded: Any, origin: Origin, depth: int) -> Iterator[Found]:
 def _load(document: str) -> Any:
     if document.lstrip().startswith("{"):
         try:
-            return _DECODER.decode(document)
+            return DECODER.decode(document)
         except json.JSONDecodeError:
             pass  # YAML in braces, or broken: YAML says where
     plain = _PLAIN.read(document)
@@ -347,7 +347,8 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_number)
+DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_number)
+"""Reads JSON by the same rules as YAML. Raises ValueError for keys that come twice and for what is no number."""
 
 
 def _described(error: yaml.YAMLError, line: int) -> str:

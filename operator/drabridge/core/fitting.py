@@ -6,7 +6,7 @@ memory, and everything else that a scheduler weighs is not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -86,27 +86,29 @@ def shape_of(pod: PodRecord, cluster: Inventory) -> Shape:
     return Shape(tuple(found), pod)
 
 
-def extended_claim(pod: PodRecord, cluster: Inventory, name: str, plugins: Collection[str] | None = None) -> Raw | None:
+def extended_claim(
+    pod: PodRecord, cluster: Inventory, name: str, served: Mapping[str, str] | None = None
+) -> Raw | None:
     """The claim that is still to be made for a Pod's extended resources; None if there is one, or nothing to claim.
 
-    `plugins` are the names that device plugins serve; by default all that they serve on any node.
+    `served` is resource name -> DeviceClass; by default that of all names that device plugins offer nowhere.
     Raises InvalidInput where its quantities are not numbers of devices.
     """
-    served = {
-        name: mapping.device_class
-        for name in sorted({ask.resource for ask in pod.view.extended()})
-        if name not in (cluster.plugin_nodes if plugins is None else plugins)
-        if (mapping := cluster.class_map.resolve(name))
-    }
+    if served is None:
+        served = {
+            name: mapping.device_class
+            for name in sorted({ask.resource for ask in pod.view.extended()} - cluster.plugin_nodes.keys())
+            if (mapping := cluster.class_map.resolve(name))
+        }
     asked = ask_for(pod.view, served, cluster.cluster_view) if served else pod.asked
     if not asked or cluster.own_claim(pod) is not None:
         return None
-    classes = {
+    classes = dict(served) or {
         request.resource: mapping.device_class
         for request in asked.requests
         if (mapping := cluster.class_map.resolve(request.resource))
     }
-    if len(classes) != len({request.resource for request in asked.requests}):
+    if not {request.resource for request in asked.requests} <= classes.keys():
         return None
     return claim_body(pod.view, name, asked, classes)
 

@@ -275,6 +275,12 @@ class Reason(StrEnum):
     QUOTA_TO_BE_CHANGED = "QuotaToBeChanged"
     """A ResourceQuota, LimitRange or ClusterQueue caps the name, and does not see claims."""
 
+    ANCHOR_CHANGED = "AnchorChanged"
+    """What an anchor stands for has changed, and with it what its aliases mean; or an alias was written out."""
+
+    LINE_ENDS = "LineEnds"
+    """Lines end otherwise than those of Unix and Windows, and the change would have been within such a line."""
+
     EDIT_UNSAFE = "EditUnsafe"
     """The change could not be made in the text without touching something else, such as other users of an anchor."""
 
@@ -349,7 +355,7 @@ CURES: Mapping[Reason, str] = {
     Reason.LIMIT_DIFFERS: "set request and limit of the name to the same number",
     Reason.TOO_MANY_DEVICES: "ask for at most 32 devices in all containers together",
     Reason.POD_TOO_LARGE: "ask for devices in fewer containers, or make the annotations smaller",
-    Reason.INVALID_POD: "correct the field that the API server names",
+    Reason.INVALID_POD: "correct the field that is named",
     Reason.COPY_UNREADABLE: "create the Pod from its original manifest, which names the extended resource",
     Reason.MISSED: "delete the Pod and create it again; a controller that owns it does the second part",
     Reason.RECREATED: "nothing is to be done",
@@ -395,13 +401,15 @@ CURES: Mapping[Reason, str] = {
     Reason.TOLERATION_LEFT: "remove it if it was not there before the conversion",
     Reason.DEVICES_COUNTED: "write the number for the controller (KubeRay: num-gpus in rayStartParams)",
     Reason.QUOTA_TO_BE_CHANGED: "cap the devices of the class as well: <class>.deviceclass.resource.k8s.io/devices",
+    Reason.ANCHOR_CHANGED: "look in the diff at what else uses the anchor",
+    Reason.LINE_ENDS: "save the file with line feeds at the ends of its lines",
     Reason.EDIT_UNSAFE: "write aliases and merged keys out, or change it by hand",
     Reason.CLAIM_TEMPLATE_UNKNOWN: "name the file with the ResourceClaimTemplate as well",
     Reason.NOT_EXPRESSIBLE: "leave the claim, or ask for whole devices of a class that serves a name",
     Reason.EMPTY: "remove the file, or name another",
     Reason.NOT_TEXT: "save it as UTF-8 text, or name another file",
     Reason.TOO_LARGE: "split it into files of single objects",
-    Reason.NOT_READABLE: "give yourself the right, or name another file",
+    Reason.NOT_READABLE: "check its path and your rights, or name another",
     Reason.INVALID_YAML: "correct the line",
     Reason.DUPLICATE_KEY: "remove one of the two",
     Reason.ALIAS_BOMB: "write the document without so many aliases",

@@ -362,14 +362,10 @@ def _quota_detail(pod: PodView, ask: NameAsk, cap: Cap) -> str:
 
 NameRule = Callable[[PodView, NameAsk, ClusterView], Objection | None]
 
-ALLOWED_RULES: tuple[NameRule, ...] = (
-    _not_served,
-    _policy_off,
-    _not_selected,
-    _limit_range,
-    _resource_quota,
-    _quota_pending,
-)
+LEFT_RULES: tuple[NameRule, ...] = (_policy_off, _not_selected, _limit_range, _resource_quota)
+"""What keeps drabridge from a name in this namespace, or for this Pod, however many devices there are."""
+
+ALLOWED_RULES: tuple[NameRule, ...] = (_not_served, *LEFT_RULES, _quota_pending)
 """What must hold at admission and still when the claim is created: anybody can write our annotation."""
 
 QUANTITY_RULES: tuple[NameRule, ...] = (_unreadable, _not_whole, _limit_differs)

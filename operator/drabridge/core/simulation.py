@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any, TypeVar
 
+from drabridge.core.admitted import Admitted
 from drabridge.core.allocation.allocate import allocate
 from drabridge.core.allocation.claims import Claim
 from drabridge.core.allocation.features import JSON_NAMES
@@ -40,7 +41,9 @@ from drabridge.core.inventory.replicas import DAEMON_SET
 from drabridge.core.inventory.shape import key_of
 from drabridge.core.names import implicit_class
 from drabridge.core.podview import PodClaim
-from drabridge.core.rewrite import our_claim
+from drabridge.core.policy import Coexistence
+from drabridge.core.reasons import CURES
+from drabridge.core.rewrite import Objection, our_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,9 @@ def overlaid(cluster: Inventory, manifests: Inventory) -> Inventory:
         classes=_over(cluster.classes, manifests.classes),
         slices=_over(cluster.slices, manifests.slices),
         policies=_over(cluster.policies, manifests.policies),
+        limit_ranges=_over(cluster.limit_ranges, manifests.limit_ranges),
+        quotas=_over(cluster.quotas, manifests.quotas),
+        namespaces={**cluster.namespaces, **manifests.namespaces},
         odd=(*cluster.odd, *manifests.odd),
         bodies={kind: _over(raws, manifests.bodies.get(kind, ())) for kind, raws in cluster.bodies.items()},
     )
@@ -191,6 +197,7 @@ class Simulation:
         self._opened: dict[Hashable, Open] = {}
         self._told: tuple[AllocatedState, dict[Hashable, tuple[tuple[Barred, ...], tuple[str, ...]]]] = self._state, {}
         self._shares = count()
+        self._admitted = Admitted(cluster)
         self._native = cluster.gate is Gate.ON
         """kube-scheduler leaves a name to device plugins node by node, drabridge on all nodes (KEP-5004)."""
 
@@ -204,12 +211,14 @@ class Simulation:
         key = f"{turn.pod.view.namespace}/{turn.name}"
         if turn.pod.gated:
             return Unplaced(key, f"waits for its scheduling gates: {', '.join(turn.pod.gated)}")
-        if unserved := self._unserved(turn.pod):
-            return Unplaced(key, unserved)
+        left = self._admitted.left(turn.pod)
+        if barred := self._admitted.refused(turn.pod, left) or self._unserved(turn.pod, left):
+            return Unplaced(key, barred)
         ways: list[Way] = []
         try:
-            open_to = self._open(turn)
-            ways = [Way(group, self._claims_of(turn, group.plugins)) for group in open_to.groups]
+            classes = self._classes(turn.pod, left)
+            open_to = self._open(turn, classes)
+            ways = [Way(group, self._claims_of(turn, classes, group.plugins)) for group in open_to.groups]
             return self._schedule(key, turn, ways, open_to.barred)
         except AllocationError as error:
             return Broken(key, error, self._cures(ways))
@@ -275,17 +284,24 @@ class Simulation:
             devices += _devices(claim, allocation)
         return tuple(devices)
 
-    def _open(self, turn: Turn) -> Open:
+    def _open(self, turn: Turn, classes: Mapping[str, str]) -> Open:
         """Where the Pod may go: the same for all Pods of a workload."""
         pod = turn.pod
-        names = {ask.resource for ask in pod.view.extended()} & self._cluster.plugin_nodes.keys()
-        key = turn.node, pod.tolerations, repr(pod.node_selector), repr(pod.node_affinity), frozenset(names)
+        offered = {ask.resource for ask in pod.view.extended()} & self._cluster.plugin_nodes.keys()
+        names = frozenset(name for name in offered if name not in classes or not self._coexists(name))
+        claimed = frozenset(classes) if self._native else frozenset()
+        key = turn.node, pod.tolerations, repr(pod.node_selector), repr(pod.node_affinity), names, names & claimed
         if key not in self._opened:
-            self._opened[key] = self._opened_for(turn, names)
+            self._opened[key] = self._opened_for(turn, names, claimed)
         return self._opened[key]
 
-    def _opened_for(self, turn: Turn, names: set[str]) -> Open:
-        plugins = {name for name in names if not (self._native and self._cluster.class_map.resolve(name))}
+    def _coexists(self, name: str) -> bool:
+        """Whether drabridge takes the name over although device plugins offer it."""
+        policy = self._cluster.effective_policies.get(name)
+        return not self._native and policy is not None and policy.coexistence is Coexistence.REWRITE
+
+    def _opened_for(self, turn: Turn, names: frozenset[str], claimed: frozenset[str]) -> Open:
+        plugins = names - claimed
         nodes: dict[frozenset[str], list[NodeRecord]] = {}
         barred: dict[str, list[str]] = {}
         for node in self._cluster.nodes:
@@ -306,16 +322,29 @@ class Simulation:
             tuple(Barred(reason, tuple(members)) for reason, members in barred.items()),
         )
 
-    def _unserved(self, pod: PodRecord) -> str:
+    def _classes(self, pod: PodRecord, left: Mapping[str, Objection]) -> Mapping[str, str]:
+        """Resource name -> DeviceClass of what claims serve; what drabridge leaves, kube-scheduler may serve itself."""
+        found = {}
+        for name in {ask.resource for ask in pod.view.extended()}:
+            mapping = self._cluster.class_map.resolve(name)
+            native = self._cluster.class_map.native(name) if self._native else None
+            if served := native if name in left else mapping and mapping.device_class:
+                found[name] = served
+        return found
+
+    def _unserved(self, pod: PodRecord, left: Mapping[str, Objection]) -> str:
         """What is wrong with a name that neither a DeviceClass nor a device plugin serves; "" if there is none."""
+        classes = self._classes(pod, left)
         for name in sorted({ask.resource for ask in pod.view.extended()} - self._cluster.plugin_nodes.keys()):
-            if not self._cluster.class_map.resolve(name):
+            if name in left and name not in classes:
+                return f"drabridge leaves {name} alone: {left[name].detail}; {CURES[left[name].reason]}"
+            if name not in classes:
                 implied = implicit_class(name)
                 missing = f"DeviceClass {implied} does not exist" if implied else "no DeviceClass names it"
                 return f"nobody serves {name}: {missing}, and no node has it in status.allocatable"
         return ""
 
-    def _claims_of(self, turn: Turn, plugins: frozenset[str]) -> tuple[Claim, ...]:
+    def _claims_of(self, turn: Turn, classes: Mapping[str, str], plugins: frozenset[str]) -> tuple[Claim, ...]:
         """The claims of a Pod as they are now, and those that are still to be made for it. Raises InvalidInput."""
         pod = turn.pod
         found: dict[str, Claim] = {}
@@ -325,7 +354,8 @@ class Simulation:
         own = self._cluster.own_claim(pod)
         if own is not None and own.key in self._claims:
             found[own.key] = self._claims[own.key]
-        raw = extended_claim(pod, self._cluster, f"{turn.name}-extended-resources", plugins)
+        served = {name: device_class for name, device_class in classes.items() if name not in plugins}
+        raw = extended_claim(pod, self._cluster, f"{turn.name}-extended-resources", served)
         if raw is not None:
             claim = Claim.of(defaulted(raw))
             found[claim.label] = claim
@@ -364,7 +394,7 @@ class Simulation:
             return False
 
 
-def _without_plugin(node: NodeRecord, names: set[str]) -> str:
+def _without_plugin(node: NodeRecord, names: frozenset[str]) -> str:
     missing = sorted(name for name in names if not node.allocatable.get(name))
     return f"no {missing[0]} in status.allocatable, which device plugins serve" if missing else ""
 

@@ -360,8 +360,16 @@ def test_what_is_bad_does_not_keep_the_rest_from_being_converted(pod: Path) -> N
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     answer = run(tmp_path / "none.yaml", *MAP)
     assert answer.code == 2
-    [line] = answer.err.splitlines()
-    assert "no such file" in line
+    problem = "broken: no such file or directory; check its path and your rights, or name another (NotReadable)"
+    assert answer.err == f"{tmp_path / 'none.yaml'}: {problem}\n"
+
+
+def test_a_file_of_mappings_that_is_not_there(pod: Path, tmp_path: Path) -> None:
+    answer = run(pod, "--from", tmp_path / "none.yaml", "-o", "json")
+    assert answer.code == 2
+    [missing, _] = json.loads(answer.out)["files"]
+    assert missing["path"] == str(tmp_path / "none.yaml")
+    assert [(each["reason"], each["line"]) for each in missing["findings"]] == [("NotReadable", None)]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")

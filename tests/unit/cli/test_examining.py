@@ -248,11 +248,52 @@ def test_capacity_shows_bars(write: Write) -> None:
     assert f"{DRIVER}/node-1/m  memory  █████░░░░░░░░░░░░░░░ 10Gi of 40Gi" in done.stdout
 
 
-def test_capacity_of_nothing(write: Write) -> None:
-    path = write([node("node-1")])
-    assert run("capacity", "-f", path).stdout == "No DeviceClasses.\n"
-    assert run("capacity", "--by", "pool", "-f", path).stdout == "No devices.\n"
-    assert run("capacity", "--users", "-f", path).stdout == "No device is in use.\n"
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+DRIVERLESS = "install a DRA driver, which publishes devices, or name another cluster or a dump with ResourceSlices."
+BY_NODE = "drabridge capacity --by node counts them."
+NOTHING: dict[str, tuple[list[Object], list[str], int, str]] = {
+    "nothing that it counts by": ([node("node-1")], [], 2, f"No DeviceClass. Seen in F: 0 devices; {DRIVERLESS}"),
+    "a class and no slice": (
+        [device_class()],
+        ["--by", "pool"],
+        0,
+        f"No device. Seen in F: 1 DeviceClass, 0 devices; {DRIVERLESS}",
+    ),
+    "slices and no class": (
+        [resource_slice("s")],
+        [],
+        0,
+        f"No DeviceClass. Seen in F: 1 ResourceSlice, 2 devices; {BY_NODE}",
+    ),
+    "nobody has a device": (
+        [resource_slice("s"), device_class(), claim("c")],
+        ["--users"],
+        0,
+        f"No device in use. Seen in F: 1 ResourceSlice, 1 DeviceClass, 1 ResourceClaim, 2 devices; {BY_NODE}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "arguments", "code", "said"), NOTHING.values(), ids=NOTHING)
+def test_capacity_of_nothing_says_what_was_seen_where_and_what_to_do(
+    objects: list[Object], arguments: list[str], code: int, said: str, write: Write
+) -> None:
+    path = write(objects)
+    done = run("capacity", *arguments, "-f", path)
+    assert words(done.stdout) == words(said.replace("F:", f"{path}:"))
+    assert done.exit_code == code
+
+
+def test_capacity_shows_what_it_can_of_files_of_which_one_is_broken_and_its_exit_code_tells(
+    write: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.yaml").write_text("kind: [")
+    write(CLUSTER, "fine.yaml")
+    done = run("capacity", "-f", str(tmp_path))
+    assert (done.exit_code, "CLASS" in done.stdout, "broken.yaml" in done.stderr) == (2, True, True)
 
 
 def test_capacity_says_how_many_more_fit(write: Write) -> None:

@@ -69,6 +69,11 @@ def test_the_environment_follows_the_flags() -> None:
     ]  # fmt: skip
 
 
+def test_notes_of_a_collection_of_questions_are_not_looked_at() -> None:
+    line = '{"name": "a", "expression": "true", "src": "quirk", "truth": {"match": false}}'
+    assert ask([line]) == (0, [{"name": "a", "match": True, "cost": {"actual": 0}}], "")
+
+
 def test_what_may_be_left_out() -> None:
     assert ask(['{"expression": "device.driver == \'\' && size(device.attributes) == 0"}']) == (
         0,
@@ -92,6 +97,22 @@ BROKEN: dict[str, tuple[bytes, Answer, str]] = {
         {},
         "device.attributes['a'].bool: is 1",
     ),
+    "a field that there is not": (
+        b'{"name": "x", "expression": "true", "drivers": "d"}',
+        {"name": "x"},
+        "drivers: there is no such field; the fields are name, expression, driver, device, newExpressions, ",
+    ),
+    "a field that comes twice": (
+        b'{"expression": "true", "driver": "a", "driver": "b"}',
+        {},
+        "key 'driver' comes twice",
+    ),
+    "a field of the device that comes twice": (
+        b'{"expression": "true", "device": {"attributes": {"a": {"int": 1}, "a": {"int": 2}}}}',
+        {},
+        "key 'a' comes twice",
+    ),
+    "no number": (b'{"expression": "true", "device": {"attributes": {"a": {"int": NaN}}}}', {}, "NaN is no number"),
     "a flag that is none": (b'{"expression": "true", "newExpressions": "yes"}', {}, "newExpressions: is 'yes'"),
 }
 

@@ -70,6 +70,25 @@ CASES: dict[str, Case] = {
         ],
         {State.TAINTED: 1, State.FREE: 1},
     ),
+    **{
+        f"a rule {which}": Case(
+            [
+                resource_slice("a"),
+                {
+                    "apiVersion": "resource.k8s.io/v1",
+                    "kind": "DeviceTaintRule",
+                    "metadata": {"name": "r"},
+                    "spec": {**selector, "taint": taint("maintenance")},
+                },
+            ],
+            states,
+        )
+        for which, selector, states in (
+            ("with an empty selector is for all devices", {"deviceSelector": {}}, {State.TAINTED: 2}),
+            ("without a selector is for none", {}, {State.FREE: 2}),
+            ("for the driver without a name is for none", {"deviceSelector": {"driver": ""}}, {State.FREE: 2}),
+        )
+    },
     "an incomplete pool": Case([resource_slice("a", expected=2)], {State.BLOCKED: 2}),
     "a former generation does not count": Case(
         [resource_slice("a", generation=2), resource_slice("b", published=devices(9))], {State.FREE: 2}

@@ -50,6 +50,19 @@ ONE_PLUGIN = [
 ]
 ON_TWO = {"nodeSelector": {"zone": "two"}}
 
+BY_ANNOTATION = device_class(metadata={"annotations": {"drabridge.io/extended-resource-name": NAME}})
+GATE_OFF = [BY_ANNOTATION, node("node-1"), resource_slice("a", published=devices(4))]
+"""Nobody but drabridge serves the name."""
+
+
+NEW: Object = {"metadata": {"uid": ""}}
+"""Of a Pod that is in a manifest only."""
+
+
+def limits(**fields: Object) -> Object:
+    item = {"type": "Container"} | {field: {NAME: value} for field, value in fields.items()}
+    return made("v1", "LimitRange", "caps", spec={"limits": [item]})
+
 
 def simulated(objects: list[Object], settings: Settings = DEFAULTS, namespace: str | None = None) -> list[Outcome]:
     cluster = inventory(objects, keep=BODIES)
@@ -95,6 +108,111 @@ CASES: dict[str, Case] = {
             "default/read: node-1 gpu-2",
             "default/last: node-1 gpu-3",
         ),
+    ),
+    "a policy that is Off": Case(
+        [*GATE_OFF, policy(spec={"delivery": "Off"}), pod("p", asking(1))],
+        (
+            (
+                "default/p: drabridge leaves example.com/gpu alone: ExtendedResourcePolicy gpu: spec.delivery is Off;"
+                " set another delivery in the name's ExtendedResourcePolicy"
+            ),
+        ),
+    ),
+    "a policy that is Off does not keep kube-scheduler from serving the name itself": Case(
+        [*TWO_NODES, policy(device_class="another", spec={"delivery": "Off"}), pod("p", asking(1))],
+        ("default/p: node-1 gpu-0",),
+    ),
+    "a policy that is Off leaves the name to device plugins": Case(
+        [BY_ANNOTATION, *ONE_PLUGIN, policy(spec={"delivery": "Off"}), pod("p", asking(1))],
+        ("default/p: n2",),
+    ),
+    "a policy for other namespaces": Case(
+        [
+            *GATE_OFF,
+            policy(spec={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
+            made("v1", "Namespace", "there", None, metadata={"labels": {"team": "a"}}),
+            pod("p", asking(1), namespace="here"),
+            pod("q", asking(1), namespace="there"),
+        ],
+        (
+            (
+                "here/p: drabridge leaves example.com/gpu alone: ExtendedResourcePolicy gpu:"
+                " spec.namespaceSelector does not select the namespace;"
+                " change namespaceSelector or podSelector of the policy, or the labels"
+            ),
+            "there/q: node-1 gpu-0",
+        ),
+    ),
+    "a policy for the namespace by the label that each has": Case(
+        [
+            *GATE_OFF,
+            policy(spec={"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}),
+            pod("p", asking(1)),
+            pod("q", asking(1), namespace="other"),
+        ],
+        ("default/p: node-1 gpu-0", "other/q: drabridge leaves …"),
+    ),
+    "a policy for other Pods": Case(
+        [
+            *GATE_OFF,
+            policy(spec={"podSelector": {"matchLabels": {"app": "train"}}}),
+            pod("p", asking(1)),
+            pod("q", asking(1), metadata={"labels": {"app": "train"}}),
+        ],
+        ("default/p: drabridge leaves …", "default/q: node-1 gpu-0"),
+    ),
+    "a policy that wants claims beside device plugins": Case(
+        [BY_ANNOTATION, *ONE_PLUGIN, policy(spec={"coexistence": "Rewrite"}), pod("p", asking(1))],
+        ("default/p: n1 gpu-0",),
+    ),
+    "a LimitRange caps what containers ask for": Case(
+        [*GATE_OFF, limits(max=2), pod("p", asking(3), **NEW), pod("q", asking(2), **NEW)],
+        (
+            (
+                "default/p: Pod default/p: spec.containers[0] asks for 3 example.com/gpu, more than the max 2 of"
+                " LimitRange default/caps; ask for less, or raise max in the LimitRange"
+            ),
+            "default/q: node-1 gpu-0 gpu-1",
+        ),
+    ),
+    "a LimitRange that no rewritten Pod can satisfy": Case(
+        [*GATE_OFF, limits(min=1), pod("p", asking(1))],
+        (
+            (
+                "default/p: drabridge leaves example.com/gpu alone: LimitRange default/caps has min for"
+                " example.com/gpu; remove the name from min and maxLimitRequestRatio of the LimitRange"
+            ),
+        ),
+    ),
+    "a ResourceQuota counts what Pods of manifests ask for, and those that are there": Case(
+        [
+            *GATE_OFF,
+            made("v1", "ResourceQuota", "quota", spec={"hard": {f"requests.{NAME}": "3"}}),
+            pod("runs", asking(1), metadata={"uid": "1"}, spec={"nodeName": "node-1"}),
+            pod("ended", asking(3), metadata={"uid": "2"}, status={"phase": "Failed"}),
+            pod("p", asking(1), **NEW),
+            pod("q", asking(2), **NEW),
+            pod("r", asking(1), **NEW),
+            pod("s", asking(1), namespace="other", **NEW),
+        ],
+        (
+            "default/p: node-1 gpu-0",
+            (
+                "default/q: ResourceQuota default/quota has requests.example.com/gpu: 3, Pods ask for 2 already, this"
+                " one for 2"
+            ),
+            "default/r: node-1 gpu-1",
+            "other/s: node-1 gpu-2",
+        ),
+    ),
+    "a quota that no companion can stand in for": Case(
+        [
+            *GATE_OFF,
+            policy(spec={"delivery": "Rewrite"}),
+            made("v1", "ResourceQuota", "quota", spec={"hard": {f"requests.{NAME}": "3"}, "scopes": ["NotBestEffort"]}),
+            pod("p", asking(1)),
+        ],
+        ("default/p: drabridge leaves …",),
     ),
     "what is allocated stays so, and Pods that run or ask for nothing have no turn": Case(
         [

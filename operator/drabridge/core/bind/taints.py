@@ -18,12 +18,26 @@ class Rule(Protocol):
         """Whether the device gets the taint."""
 
 
+Selector = tuple[str | None, str | None, str | None] | None
+"""Driver, pool and device, each None for any; None for no selector."""
+
+
+def selects(selector: Selector, driver: str, pool: str, device: str) -> bool:
+    """Whether a rule with this selector is for the device.
+
+    The empty selector matches all devices; without a selector none is matched (DeviceTaintRuleSpec.deviceSelector).
+    """
+    if selector is None:
+        return False
+    return all(want in (None, have) for want, have in zip(selector, (driver, pool, device), strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class TaintRule:
-    """A rule: `selector` is driver, pool and device, each None for any. Without a selector it selects nothing."""
+    """A rule as the API server gives it."""
 
     name: str
-    selector: tuple[str | None, str | None, str | None] | None
+    selector: Selector
     body: Mapping[str, Any]
 
     @classmethod
@@ -36,9 +50,7 @@ class TaintRule:
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
         """Whether the device gets the taint."""
-        if self.selector is None:
-            return False
-        return all(want in (None, have) for want, have in zip(self.selector, (driver, pool, device), strict=True))
+        return selects(self.selector, driver, pool, device)
 
 
 def tainted(slice_: Mapping[str, Any], rules: Sequence[Rule]) -> Mapping[str, Any]:

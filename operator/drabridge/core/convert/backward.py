@@ -9,7 +9,7 @@ from typing import Any
 from drabridge.core.convert.change import ContainerChange, PodChange
 from drabridge.core.convert.forward import Remark
 from drabridge.core.convert.serving import Serving
-from drabridge.core.convert.shape import Shape, asked_of
+from drabridge.core.convert.shape import Shape, asked_of, tolerated_of
 from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import Container, ContainerKind, PodClaim, PodView
 from drabridge.core.reasons import Reason
@@ -22,13 +22,15 @@ Templates = Mapping[tuple[str, str], Mapping[str, Any]]
 class Restored:
     """What becomes of a PodSpec: `change` is None where nothing does.
 
-    `used` are the templates that it goes on using, `names` the resources that it asks for again.
+    `used` are the templates that it goes on using, `names` the resources that it asks for again; `ours` are those of
+    them that `forward` took, and whose toleration it added if none was there.
     """
 
     change: PodChange | None
     left: tuple[Remark, ...] = ()
     used: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
+    ours: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def decide(spec: Mapping[str, Any], namespace: str, templates: Templates, servin
         pod = PodView.of({"spec": spec})
     except InvalidInput:
         return Restored(None)
-    used, left, gone = set(), [], set()
+    used, left, gone, ours = set(), [], set(), set()
     asks: list[dict[str, int]] = [{} for _ in pod.containers]
     for i, claim in enumerate(pod.resource_claims):
         if not claim.template_name:
@@ -58,6 +60,8 @@ def decide(spec: Mapping[str, Any], namespace: str, templates: Templates, servin
             used.add(claim.template_name)
             continue
         gone.add(claim.name)
+        if body and asked_of(body):
+            ours |= {name for each in found for name in each} - tolerated_of(body)
         for into, each in zip(asks, found, strict=True):
             for name, count in each.items():
                 into[name] = into.get(name, 0) + count
@@ -69,7 +73,9 @@ def decide(spec: Mapping[str, Any], namespace: str, templates: Templates, servin
         if asks[container.index] or any(claim.name in gone for claim in container.claims)
     )
     names = frozenset(name for each in asks for name in each)
-    return Restored(PodChange(changes, drop_entries=frozenset(gone)), tuple(left), frozenset(used), names)
+    return Restored(
+        PodChange(changes, drop_entries=frozenset(gone)), tuple(left), frozenset(used), names, frozenset(ours)
+    )
 
 
 def _path(container: Container) -> tuple[str, int]:

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from drabridge.core.convert import edits, emit, tree
-from drabridge.core.convert.edits import Edit, Layout, New, Unsafe
+from drabridge.core.convert.comments import within
+from drabridge.core.convert.edits import New
+from drabridge.core.convert.layout import Edit, Layout, Unsafe, entry_end
 from drabridge.core.convert.tree import Node, Path
 
 QUANTITIES: Final = ("requests", "limits")
 _BEFORE: Final = ("initContainers", "containers")
 TOLERATION_MARK: Final = "# as ExtendedResourceToleration does"
 """Behind a toleration that we add: says why it is there, and that it goes when the claim goes."""
+
+_OWN_COMMENTS: Final = frozenset({TOLERATION_MARK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,10 @@ class PodText:
             if isinstance(entry, dict) and entry.get("name") in change.drop_entries
         )
         spec = self._mapping(self.path)
-        out = [key for key in sorted(change.drop_fields) if spec.get(key) is not None]
+        out: list[str] = []
+        for key in sorted(change.drop_fields):
+            if spec.get(key) is not None:
+                found += self._without(spec, key, out)
         new: list[New] = []
         for key, positions, values in (
             ("resourceClaims", gone, change.entries),
@@ -162,13 +169,21 @@ class PodText:
         sequence = tree.followed(own[2])
         if isinstance(own[2], tree.Alias) and self.write_out:
             return self._replaced(spec, key, after)
-        if not after or not before or not isinstance(sequence, tree.Sequence):
-            behind = " ".join(edits.comments_behind(self.layout, spec, [key]))
+        if not after:
+            return self._without(spec, key, out)
+        if not before or not isinstance(sequence, tree.Sequence):
             out.append(key)
-            new += [New(key, after, mark, len(values), behind)] if after else []
+            new.append(New(key, after, mark, len(values), " ".join(edits.comments_behind(self.layout, spec, [key]))))
             return []
-        made = edits.remove_items(self.layout, sequence, gone)
+        made = edits.remove_items(self.layout, sequence, gone, _OWN_COMMENTS)
         return made + edits.append(self.layout, sequence, values, [mark] * len(values)) if values else made
+
+    def _without(self, spec: tree.Mapping, key: str, out: list[str]) -> list[Edit]:
+        """Take an entry of the PodSpec out and leave the comments; in flow style by way of `out`, with the others."""
+        if not spec.flow:
+            return edits.remove_entry(self.layout, spec, key, _OWN_COMMENTS)
+        out.append(key)
+        return []
 
     def _replaced(self, mapping: tree.Mapping, key: str, value: Any) -> list[Edit]:
         """Write a value out where an alias, or a mapping with aliases in it, stands."""
@@ -180,9 +195,12 @@ class PodText:
             return [Edit(node.start, node.end, emit.flow(value, quote=self.layout.json))]
         indent = self.layout.column(scalar.start)
         lines = emit.entry(key, value, self.layout.list_indent)[1:]
-        separator = self.layout.newline + " " * indent
         colon = self.layout.text.index(":", scalar.end) + 1
-        return [Edit(colon, edits.entry_end(self.layout, scalar, node), separator + separator.join(lines))]
+        end = entry_end(self.layout, scalar, node)
+        inner = " " * (len(lines[0]) - len(lines[0].lstrip(" ")))
+        lines = [inner + each.text for each in within(self.layout.text, colon, end, [node])] + lines
+        separator = self.layout.join(colon, indent)
+        return [Edit(colon, end, separator + separator.join(lines))]
 
     def _container(self, change: ContainerChange) -> list[Edit]:
         path = (*self.path, *change.path)

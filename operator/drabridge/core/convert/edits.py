@@ -13,49 +13,13 @@ from itertools import zip_longest
 from typing import Any
 
 from drabridge.core.convert import emit, tree
+from drabridge.core.convert.commas import Item, change_items
+from drabridge.core.convert.comments import within
+from drabridge.core.convert.layout import Edit, Layout, Unsafe, entry_end
 from drabridge.core.convert.tree import Node
 
 _COMMENT_BEHIND = re.compile(r"[ \t]*[,]?[ \t]+(#[^\r\n]*)")
 _COLON = re.compile(r"[ \t]*:")
-
-
-class Unsafe(Exception):
-    """A change that cannot be made in the text without doing more than it should."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Edit:
-    """`text` comes instead of what is from `start` to `end`."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A document's text and its habits: `newline`, how far lists stand in from their key, and whether it is JSON."""
-
-    text: str
-    newline: str
-    list_indent: int
-    json: bool
-
-    def line_start(self, offset: int) -> int:
-        """Where the line of an offset begins."""
-        return self.text.rfind("\n", 0, offset) + 1
-
-    def line_end(self, offset: int) -> int:
-        """Where the line after that of an offset begins; the text's end if there is none."""
-        return self.text.find("\n", offset) + 1 or len(self.text)
-
-    def column(self, offset: int) -> int:
-        """How many characters are before an offset in its line."""
-        return offset - self.line_start(offset)
-
-    def is_first(self, offset: int) -> bool:
-        """Whether there is nothing but white space before an offset in its line."""
-        return not self.text[self.line_start(offset) : offset].strip(" ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +44,6 @@ class New:
                 lines[i] += f" {self.comment}"
         lines[0] += f" {self.behind}" if self.behind else ""
         return lines
-
-
-def applied(text: str, edits: Iterable[Edit]) -> str:
-    """Make the changes; the same one twice is made once. Raises Unsafe where two of them concern the same text."""
-    parts, position = [], 0
-    for edit in sorted(set(edits)):
-        if edit.start < position:
-            raise Unsafe
-        parts += [text[position : edit.start], edit.text]
-        position = edit.end
-    return "".join([*parts, text[position:]])
-
-
-def entry_end(layout: Layout, key: tree.Scalar, value: Node) -> int:
-    """Where an entry's content ends. The parser puts a value that is not there anywhere up to the next key."""
-    if isinstance(value, tree.Scalar) and value.start == value.end:
-        found = _COLON.match(layout.text, key.end)
-        return found.end() if found else key.end
-    return value.end
 
 
 # --- mappings
@@ -128,7 +73,7 @@ def change(
     end = layout.line_end(entry_end(layout, *mapping.entries[-1]))
     if layout.text[end - 1 : end] == "\n":
         return [*edits, _lines_at(layout, end, indent, lines)]
-    return [*edits, Edit(end, end, layout.newline.join(" " * indent + line for line in lines))]
+    return [*edits, Edit(end, end, layout.newline_at(end).join(" " * indent + line for line in lines))]
 
 
 def change_before(
@@ -142,16 +87,19 @@ def change_before(
     indent = layout.column(target.start)
     lines = [line for each in add for line in each.lines(layout)]
     if not layout.is_first(target.start):
-        joined = (layout.newline + " " * indent).join(lines)
-        return [*gone, Edit(target.start, target.start, joined + layout.newline + " " * indent)]
+        line = layout.join(target.start, indent)
+        return [*gone, Edit(target.start, target.start, line.join(lines) + line)]
     offset = layout.line_start(target.start)
     while offset and layout.text[layout.line_start(offset - 1) : offset].rstrip().startswith(" " * indent + "#"):
         offset = layout.line_start(offset - 1)
     return [*gone, _lines_at(layout, offset, indent, lines)]
 
 
-def remove_entry(layout: Layout, mapping: tree.Mapping, key: str) -> list[Edit]:
-    """Take an entry out of a mapping in block style: its lines, but not the comments on lines of their own."""
+def remove_entry(layout: Layout, mapping: tree.Mapping, key: str, but: Collection[str] | None = None) -> list[Edit]:
+    """Take an entry out of a mapping in block style: its lines, but not the comments on lines of their own.
+
+    Those behind its lines stay, too, as lines; but not those of `but`, and none if that is None: they go elsewhere.
+    """
     found = mapping.own(key)
     if found is None:
         return []
@@ -159,21 +107,36 @@ def remove_entry(layout: Layout, mapping: tree.Mapping, key: str) -> list[Edit]:
     if not layout.is_first(scalar.start):  # "- key: value": what follows takes its place
         if position + 1 == len(mapping.entries):
             raise Unsafe
-        return [Edit(scalar.start, mapping.entries[position + 1][0].start, "")]
-    return _lines_out(layout, layout.line_start(scalar.start), entry_end(layout, scalar, value))
+        following = mapping.entries[position + 1][0].start
+        line = layout.join(scalar.start, layout.column(scalar.start))
+        stay = [
+            each.text
+            for each in within(layout.text, scalar.start, following, [scalar, value])
+            if layout.is_first(each.start) or (but is not None and each.text not in but)
+        ]
+        return [Edit(scalar.start, following, "".join(each + line for each in stay))]
+    return _lines_out(layout, layout.line_start(scalar.start), entry_end(layout, scalar, value), [scalar, value], but)
 
 
 def comments_behind(layout: Layout, mapping: tree.Mapping, keys: Iterable[str]) -> list[str]:
-    """Give the comments behind entries that go, each once; none in flow style, where they stay."""
+    """Give the comments behind entries that go, each once; none in flow style, where they stay.
+
+    Comments on lines of their own stay as well.
+    """
     found: list[str] = []
     for key in keys:
         if (own := mapping.own(key)) and not mapping.flow:
             _, scalar, value = own
-            within = isinstance(value, tree.Mapping) and not value.flow  # those behind its entries are asked for there
-            for end in (_own_line(layout, scalar, value), None if within else entry_end(layout, scalar, value)):
-                if end is not None and (comment := _COMMENT_BEHIND.match(layout.text, end)) and comment[1] not in found:
-                    found.append(comment[1])
-    return found
+            ends = [_own_line(layout, scalar, value)]
+            if isinstance(value, tree.Mapping) and not value.flow:
+                pass  # those behind its entries are asked for there
+            else:
+                inside = within(layout.text, value.start, value.end, [value])
+                found += [each.text for each in inside if not layout.is_first(each.start)]
+                ends.append(entry_end(layout, scalar, value))
+            matches = (_COMMENT_BEHIND.match(layout.text, end) for end in ends if end is not None)
+            found += [match[1] for match in matches if match]
+    return list(dict.fromkeys(found))
 
 
 def _own_line(layout: Layout, key: tree.Scalar, value: Node) -> int | None:
@@ -183,22 +146,27 @@ def _own_line(layout: Layout, key: tree.Scalar, value: Node) -> int | None:
     return colon.end() if colon and below else None
 
 
-def _lines_out(layout: Layout, start: int, end: int) -> list[Edit]:
-    """Take lines out, but leave those among them that are comments only."""
+def _lines_out(
+    layout: Layout, start: int, end: int, nodes: Sequence[Node], but: Collection[str] | None = None
+) -> list[Edit]:
+    """Take lines out, but leave those among them that are comments only, and others as `remove_entry` says."""
+    found = within(layout.text, start, layout.line_end(end), nodes) if but is not None else []
     edits, offset = [], start
     while offset < end:
         after = layout.line_end(offset)
         if not layout.text[offset:after].lstrip(" ").startswith("#"):
-            edits.append(Edit(offset, after, ""))
+            stay = [each.text for each in found if offset <= each.start < after and each.text not in (but or ())]
+            indent = layout.text[offset:after][: -len(layout.text[offset:after].lstrip(" "))]
+            edits.append(Edit(offset, after, "".join(indent + each + layout.newline_at(offset) for each in stay)))
         offset = after
     return edits
 
 
 def _change_flow(layout: Layout, mapping: tree.Mapping, remove: Collection[str], add: Sequence[New]) -> list[Edit]:
-    spans = [(key.start, entry_end(layout, key, value)) for key, value in mapping.entries]
-    kept = [span for span, (key, _) in zip(spans, mapping.entries, strict=True) if key.value not in remove]
+    items = [Item(key.start, entry_end(layout, key, value), (key, value)) for key, value in mapping.entries]
+    gone = [i for i, (key, _) in enumerate(mapping.entries) if key.value in remove]
     made = [f"{emit.text_of(each.key, quote=layout.json)}: {emit.flow(each.value, quote=layout.json)}" for each in add]
-    return _change_list(layout, (mapping.start, mapping.end), spans, kept, made)
+    return change_items(layout, (mapping.start, mapping.end), items, gone, made)
 
 
 # --- sequences
@@ -207,9 +175,8 @@ def _change_flow(layout: Layout, mapping: tree.Mapping, remove: Collection[str],
 def append(layout: Layout, sequence: tree.Sequence, values: Sequence[Any], comments: Sequence[str] = ()) -> list[Edit]:
     """Put items behind the last one, each with its comment behind its first line, where there can be one."""
     if sequence.flow:
-        spans = [(item.start, item.end) for item in sequence.items]
         made = [emit.flow(value, quote=layout.json) for value in values]
-        return _change_list(layout, (sequence.start, sequence.end), spans, spans, made)
+        return change_items(layout, (sequence.start, sequence.end), _items(sequence), (), made)
     lines: list[str] = []
     for value, comment in zip_longest(values, comments, fillvalue=""):
         first, *more = emit.block([value], layout.list_indent)
@@ -218,20 +185,27 @@ def append(layout: Layout, sequence: tree.Sequence, values: Sequence[Any], comme
     return [_after(layout, _item_end(sequence.items[-1]), indent, lines)]
 
 
-def remove_items(layout: Layout, sequence: tree.Sequence, positions: Collection[int]) -> list[Edit]:
-    """Take items out; not all of them in block style, where an empty sequence cannot be written."""
+def remove_items(
+    layout: Layout, sequence: tree.Sequence, positions: Collection[int], but: Collection[str] | None = None
+) -> list[Edit]:
+    """Take items out; not all of them in block style, where an empty sequence cannot be written.
+
+    `but` as of `remove_entry`.
+    """
     if sequence.flow:
-        spans = [(item.start, item.end) for item in sequence.items]
-        kept = [span for i, span in enumerate(spans) if i not in positions]
-        return _change_list(layout, (sequence.start, sequence.end), spans, kept, [])
+        return change_items(layout, (sequence.start, sequence.end), _items(sequence), positions, [])
     edits = []
     for position in positions:
         item = sequence.items[position]
         dash = _dash(layout, item)
         if not layout.is_first(dash):
             raise Unsafe
-        edits += _lines_out(layout, layout.line_start(dash), _item_end(item))
+        edits += _lines_out(layout, layout.line_start(dash), _item_end(item), [item], but)
     return edits
+
+
+def _items(sequence: tree.Sequence) -> list[Item]:
+    return [Item(each.start, each.end, (each,)) for each in sequence.items]
 
 
 def _item_end(item: Node) -> int:
@@ -249,35 +223,7 @@ def _dash(layout: Layout, item: Node) -> int:
     return offset - 1
 
 
-# --- lists of things between commas, and lines
-
-
-def _change_list(
-    layout: Layout,
-    whole: tuple[int, int],
-    spans: Sequence[tuple[int, int]],
-    kept: Sequence[tuple[int, int]],
-    made: Sequence[str],
-) -> list[Edit]:
-    opening = re.compile(r"[^\[{]*[\[{]").match(layout.text, whole[0])
-    if opening is None:
-        raise Unsafe
-    if not kept:
-        if spans or made:
-            return [Edit(opening.end(), whole[1] - 1, ", ".join(made))]
-        return []
-    gone = [i for i, span in enumerate(spans) if span not in kept]
-    last = spans.index(kept[-1])
-    edits = [Edit(spans[i][0], spans[i + 1][0], "") for i in gone if i < last]
-    tail = spans[-1][1] if any(i > last for i in gone) else kept[-1][1]
-    inserted = ""
-    if made:
-        start = kept[-1][0]
-        gap = layout.newline + " " * layout.column(start) if layout.is_first(start) else " "
-        inserted = "".join(f",{gap}{each}" for each in made)
-    if inserted or tail > kept[-1][1]:
-        edits.append(Edit(kept[-1][1], tail, inserted))
-    return edits
+# --- lines
 
 
 def _with_comments(entries: Sequence[list[str]], comments: Sequence[str]) -> list[str]:
@@ -290,13 +236,13 @@ def _with_comments(entries: Sequence[list[str]], comments: Sequence[str]) -> lis
 def _after(layout: Layout, offset: int, indent: int, lines: Sequence[str]) -> Edit:
     end = layout.line_end(offset)
     if layout.text[end - 1 : end] != "\n":  # the last line of the text, without its end
-        joined = "".join(layout.newline + " " * indent + line for line in lines)
+        joined = "".join(layout.join(end, indent) + line for line in lines)
         return Edit(end, end, joined)
     return _lines_at(layout, end, indent, lines)
 
 
 def _lines_at(layout: Layout, offset: int, indent: int, lines: Sequence[str]) -> Edit:
-    return Edit(offset, offset, "".join(" " * indent + line + layout.newline for line in lines))
+    return Edit(offset, offset, "".join(" " * indent + line + layout.newline_at(offset) for line in lines))
 
 
 def indented(layout: Layout, start: int, end: int, shift: int) -> list[Edit]:

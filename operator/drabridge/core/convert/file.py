@@ -75,7 +75,7 @@ def convert(text: str, conversion: Conversion) -> Converted:
     documents, findings, parts = read(text, conversion.parse)
     if all(document.value is None for document in documents):
         if not findings:
-            findings.append(Finding(Outcome.SKIPPED, Reason.EMPTY, 1, "", "", "there is no document in it"))
+            findings.append(Finding(Outcome.SKIPPED, Reason.EMPTY, 0, "", "", "there is no document in it"))
         return Converted(text, tuple(findings))
     newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
     present = {(each.namespace, each.name): each.value for each in inventory(documents) if each.kind == TEMPLATE_KIND}
@@ -85,7 +85,7 @@ def convert(text: str, conversion: Conversion) -> Converted:
     by_start = {piece.document.chunk.start: piece for piece in pieces}
     whole = joined(parts, by_start, run)
     if whole != text and not _means(whole, pieces, run, broken=len(parts) - len(documents)):
-        left = _edit_unsafe("the file as a whole", 1)
+        left = _edit_unsafe("the file as a whole", 0)
         return Converted(text, tuple([each for each in run.findings if each.outcome is not Outcome.CHANGED] + [left]))
     ordered = sorted(run.findings, key=lambda each: each.line)
     return Converted(whole, tuple(ordered), tuple(run.collected.values()))
@@ -134,7 +134,7 @@ def _no_object(document: Document, run: Run) -> None:
 def _asking_pod_specs(value: object, serving: Serving) -> list[Path]:
     found = []
     for path in pod_specs(value):
-        verdict = forward.decide(at(value, path), serving)
+        verdict = forward.decide(at(value, path), serving, certain=False)
         if verdict.wanted or any(each.reason is not Reason.NOT_SERVED for each in verdict.left):
             found.append(path)
     return found

@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found. `line` counts from 1; `object` and `path` are "" where a whole file is meant."""
+    """One thing that was found. `line` counts from 1; it is 0, and `object` and `path` "", where a file is meant."""
 
     outcome: Outcome
     reason: Reason

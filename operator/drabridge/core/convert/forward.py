@@ -65,14 +65,15 @@ class Verdict:
     left: tuple[Remark, ...] = ()
 
 
-def decide(spec: Mapping[str, Any], serving: Serving) -> Verdict:
-    """Say what becomes of a PodSpec. Rules look at the Pod as a whole first, then at one name of one container."""
+def decide(spec: Mapping[str, Any], serving: Serving, *, certain: bool = True) -> Verdict:
+    """Say what becomes of a PodSpec. Rules look at the Pod as a whole first, then at one name of one container.
+
+    One that only looks like a PodSpec (not `certain`) and is none is not spoken of, unless it asks for devices.
+    """
     try:
         pod = PodView.of({"spec": spec})
     except InvalidInput as problem:
-        return (
-            Verdict(None, (Remark(Reason.INVALID_POD, f"{problem.path} {problem.problem}"),)) if _asks(spec) else NONE
-        )
+        return _invalid(problem) if certain or _asks(spec) else NONE
     left = [_not_served(each) for each in _first_of_names(pod) if not serving.serves(each.resource)]
     asks = [each for each in pod.extended() if serving.serves(each.resource)]
     if not asks:
@@ -94,13 +95,18 @@ def decide(spec: Mapping[str, Any], serving: Serving) -> Verdict:
 NONE: Final = Verdict(None)
 
 
+def _invalid(problem: InvalidInput) -> Verdict:
+    return Verdict(None, (Remark(Reason.INVALID_POD, f"{problem.path} {problem.problem}"),))
+
+
 def _asks(spec: Mapping[str, Any]) -> bool:
     """Whether a PodSpec that cannot be read names anything like an extended resource where it would ask for it."""
-    for container in spec.get("containers") or ():
+    lists = (spec.get(key) for key in ("initContainers", "containers"))
+    for container in (each for found in lists if isinstance(found, list) for each in found):
         resources = container.get("resources") if isinstance(container, dict) else None
         for field in ("limits", "requests"):
             quantities = resources.get(field) if isinstance(resources, dict) else None
-            if isinstance(quantities, dict) and any(is_explicit(str(name)) for name in quantities):
+            if isinstance(quantities, dict | list) and any(is_explicit(str(name)) for name in quantities):
                 return True
     return False
 
@@ -228,10 +234,15 @@ def _tolerations(spec: Mapping[str, Any], resources: Sequence[str]) -> tuple[dic
     present = spec.get("tolerations")
     present = [each for each in present if isinstance(each, dict)] if isinstance(present, list) else []
     return tuple(
-        {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+        toleration(name)
         for name in resources
         if is_explicit(name) and not any(_tolerates(each, name) for each in present)
     )
+
+
+def toleration(name: str) -> dict[str, str]:
+    """What the admission plugin gives to Pods that ask for an extended resource."""
+    return {"key": name, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from drabridge.core.convert import forward, versions
+from drabridge.core.convert import forward, tree, versions
 from drabridge.core.convert.change import PodChange
-from drabridge.core.convert.edits import Edit, Layout
 from drabridge.core.convert.findings import Outcome
 from drabridge.core.convert.forward import Remark
+from drabridge.core.convert.layout import Edit, Layout
 from drabridge.core.convert.piece import TEMPLATE_KIND, Step, at
-from drabridge.core.convert.podspecs import NO_CLAIMS, elsewhere, pod_specs
-from drabridge.core.convert.shape import Template, template
+from drabridge.core.convert.podspecs import NO_CLAIMS, POD_SPECS, elsewhere, misshapen, pod_specs
+from drabridge.core.convert.shape import Shape, Template, template
 from drabridge.core.convert.tree import Node, Path
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.core.reasons import Reason
+from drabridge.core.rewrite import OPT_OUT
 
 _RAY: Final = "ray.io"
 
@@ -28,12 +29,17 @@ class Forward(Step):
         """Find out which Pod templates become what, and say what stays."""
         serving = self.run.conversion.serving
         self.wanted: dict[Path, forward.Wanted] = {}
+        known = POD_SPECS.get((self.object.group, self.object.kind))
         for path in pod_specs(self.object.value):
-            verdict = forward.decide(at(self.object.value, path), serving)
+            verdict = forward.decide(at(self.object.value, path), serving, certain=path == known)
             for remark in verdict.left:
                 self.say(Outcome.LEFT, remark, path)
-            if verdict.wanted:
+            if verdict.wanted and self._opted_out(path):
+                self.say(Outcome.LEFT, Remark(Reason.OPTED_OUT, f"the Pod's annotation {OPT_OUT} is false"), path)
+            elif verdict.wanted:
                 self.wanted[path] = verdict.wanted
+        if odd := misshapen((self.object.group, self.object.kind), self.object.value):
+            self.say(Outcome.LEFT, Remark(Reason.INVALID_POD, odd[1]), odd[0])
         for each in elsewhere(self.object.value, serving.serves, (self.object.group, self.object.kind)):
             self.say(Outcome.LEFT, Remark(each.reason, each.detail), each.path)
         if self.wanted and (objection := self._objection()):
@@ -41,6 +47,13 @@ class Forward(Step):
             return False
         self._plan()
         return bool(self.wanted)
+
+    def _opted_out(self, path: Path) -> bool:
+        """Whether the metadata beside a PodSpec say that the Pod is to be left alone, as admission reads them."""
+        metadata = at(self.object.value, path[:-1]).get("metadata") if path[-1:] == ("spec",) else None
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        said = annotations.get(OPT_OUT, "") if isinstance(annotations, dict) else ""
+        return str(said).lower() == "false"
 
     def _objection(self) -> Remark | None:
         """Why no Pod template of this object can use claims."""
@@ -55,12 +68,21 @@ class Forward(Step):
         self.planned: dict[tuple[str, str], Template] = {}
         changes: dict[Path, PodChange] = {}
         for path, each in self.wanted.items():
-            made = self._named(template(each.shape, each.claim, namespace), namespace)
+            made = template(each.shape, each.claim, namespace, self._tolerated(path, each.shape))
+            made = self._named(made, namespace)
             self.planned[namespace, made.name] = made
             dropped = at(self.object.value, path).get("runtimeClassName") == self.run.conversion.runtime_class
             fields = frozenset({"runtimeClassName"}) if dropped and self.run.conversion.runtime_class else frozenset()
             changes[path] = replace(each.change(made.name), drop_fields=fields)
         self.changes = changes
+
+    def _tolerated(self, path: Path, shape: Shape) -> frozenset[str]:
+        """The names whose toleration is there already, looking like ours, in flow style."""
+        node = tree.followed(tree.find(self.piece.root, (*self.object.path, *path, "tolerations")))
+        if not isinstance(node, tree.Sequence) or not node.flow:
+            return frozenset()
+        present = at(self.object.value, path)["tolerations"]
+        return frozenset(name for each in shape.counts for name in each if forward.toleration(name) in present)
 
     def done(self) -> None:
         """Say what has changed, and add the templates."""
@@ -76,6 +98,7 @@ class Forward(Step):
                 )
             for note in self._notes(path, each):
                 self.say(Outcome.NOTE, note, path)
+            self.say_anchors(path, change)
         for key, made in self.planned.items():
             self._add(key, made)
 

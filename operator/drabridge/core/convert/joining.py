@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from drabridge.core.convert import emit, tree
 from drabridge.core.convert.documents import Chunk, list_indent
-from drabridge.core.convert.edits import Layout, append, applied
+from drabridge.core.convert.edits import append
+from drabridge.core.convert.layout import Layout, applied
 from drabridge.core.convert.piece import Piece, Run
 
 _START = re.compile(r"---[ \t]*(?:#[^\n]*)?\r?\n")

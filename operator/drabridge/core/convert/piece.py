@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from drabridge.core.convert import backward, tree, versions
+from drabridge.core.convert import anchors, backward, tree, versions
 from drabridge.core.convert.change import PodChange, PodText
 from drabridge.core.convert.documents import Document, Object, Parse, Unreadable, list_indent
-from drabridge.core.convert.edits import Edit, Layout, Unsafe, applied
 from drabridge.core.convert.findings import Finding, Outcome, dotted
 from drabridge.core.convert.forward import Remark
+from drabridge.core.convert.layout import Edit, Layout, Unsafe, applied
 from drabridge.core.convert.serving import Serving
 from drabridge.core.convert.shape import Template
 from drabridge.core.convert.tree import Path, value_of
@@ -99,8 +100,15 @@ class Step:
     def failed(self) -> None:
         """Say that it could not be changed."""
         for path in self.changes:
-            detail = "the text cannot be changed there without changing what something else means"
-            self.say(Outcome.LEFT, Remark(Reason.EDIT_UNSAFE, detail), path)
+            self.say(Outcome.LEFT, _cannot(self.piece), path)
+
+    def say_anchors(self, path: Path, change: PodChange) -> None:
+        """Say which anchors hold something else now, and which aliases were written out, of a PodSpec that changed."""
+        for each, written_out in anchors.concerned(
+            self.piece.document, self.piece.root, self.object.path, path, change
+        ):
+            detail = f"the alias {each} is written out" if written_out else f"what {each} holds has changed"
+            self.say(Outcome.NOTE, Remark(Reason.ANCHOR_CHANGED, detail), path)
 
     def edits(self, layout: Layout, root: tree.Node, *, write_out: bool) -> list[Edit]:
         """The changes as edits of the piece's text as it is by now. Raises Unsafe."""
@@ -130,6 +138,17 @@ class Step:
         if self.object.kind.startswith("Cluster") and not self.object.namespace:
             return self.run.conversion.namespace
         return self.object.namespace
+
+
+_ODD_LINE_END: Final = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
+
+
+def _cannot(piece: Piece) -> Remark:
+    """Why a text cannot be changed."""
+    if _ODD_LINE_END.search(piece.document.chunk.text):
+        return Remark(Reason.LINE_ENDS, "a line ends in something else than a line feed")
+    detail = "the text cannot be changed there without changing what something else means"
+    return Remark(Reason.EDIT_UNSAFE, detail)
 
 
 def settle(steps: Sequence[Step]) -> None:

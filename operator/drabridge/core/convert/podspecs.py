@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from drabridge.core.convert.tree import Path
+from drabridge.core.errors import quoted
 from drabridge.core.reasons import Reason
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -24,15 +25,35 @@ NO_CLAIMS: Final[Mapping[tuple[str, str], str]] = {
 }
 """Kinds whose lists of containers are no whole PodSpec: claims would be refused, or dropped without a word."""
 
+POD_SPECS: Final[Mapping[tuple[str, str], Path]] = {
+    ("", "Pod"): ("spec",),
+    ("", "PodTemplate"): ("template", "spec"),
+    ("", "ReplicationController"): ("spec", "template", "spec"),
+    ("apps", "Deployment"): ("spec", "template", "spec"),
+    ("apps", "StatefulSet"): ("spec", "template", "spec"),
+    ("apps", "DaemonSet"): ("spec", "template", "spec"),
+    ("apps", "ReplicaSet"): ("spec", "template", "spec"),
+    ("batch", "Job"): ("spec", "template", "spec"),
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+"""Where Kubernetes' own kinds describe Pods."""
+
 _QUOTAS: Final = frozenset({("", "ResourceQuota"), ("", "LimitRange"), ("kueue.x-k8s.io", "ClusterQueue")})
 _OURS: Final = frozenset({"drabridge.io", "resource.k8s.io"})
 """Groups whose objects say what serves a name, and ask for nothing."""
+
+_ASKING: Final = (("resources", "requests"), ("resources", "limits"))
+"""Where names stand in a container."""
 
 _NAMING: Final = frozenset({"name", "deviceName", "resourceName"})
 """Keys whose value may be a resource name: SparkApplication's gpu.name, KubeVirt's deviceName."""
 
 
-_VERBS: Final = {Reason.QUOTA_TO_BE_CHANGED: "capped", Reason.NAME_AS_VALUE: "named"}
+_VERBS: Final = {
+    Reason.QUOTA_TO_BE_CHANGED: "capped",
+    Reason.NAME_AS_VALUE: "named",
+    Reason.INVALID_POD: "of no effect",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +84,33 @@ def pod_specs(value: object, path: Path = ()) -> Iterator[Path]:
             yield from pod_specs(each, (*path, i))
 
 
+def misshapen(kind: tuple[str, str], value: Mapping[str, Any]) -> tuple[Path, str] | None:
+    """Where an object of Kubernetes' own is no description of Pods, and what is wrong there.
+
+    What is not there is no fault: patches of manifests leave nearly everything out.
+    """
+    found: Any = value
+    path = POD_SPECS.get(kind, ())
+    for i, step in enumerate(path):
+        found = found.get(step)
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            return path[: i + 1], f"is {quoted(found)}, not an object"
+    for key in CONTAINER_LISTS if path else ():
+        containers = found.get(key)
+        if containers is None:
+            continue
+        if not isinstance(containers, list):
+            return (*path, key), f"is {quoted(containers)}, not a list"
+        for i, each in enumerate(containers):
+            if not isinstance(each, dict):
+                return (*path, key, i), f"is {quoted(each)}, not an object"
+            if "name" not in each and "image" not in each:
+                return (*path, key, i), "has neither name nor image"
+    return None
+
+
 def is_pod_spec(value: dict[str, Any]) -> bool:
     """Whether it has a list of containers: mappings with a name or an image."""
     containers = value.get("containers")
@@ -91,6 +139,8 @@ def elsewhere(value: object, serves: Serves, kind: tuple[str, str]) -> Iterator[
         return
     for key, each, path, in_containers in _entries(value, (), inside=False):
         if in_containers:
+            if serves(key) and path[-3:-1] not in _ASKING:
+                yield Elsewhere(Reason.INVALID_POD, key, path)
             continue
         if key in ("requests", "limits") and isinstance(each, dict):
             of_pod = kind == ("", "Pod") and path == ("spec", "resources", key)

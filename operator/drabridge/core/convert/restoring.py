@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
-from drabridge.core.convert import backward, tree
+from drabridge.core.convert import backward, forward, tree
 from drabridge.core.convert.change import TOLERATION_MARK, PodChange
+from drabridge.core.convert.comments import within
 from drabridge.core.convert.documents import Object
-from drabridge.core.convert.edits import Unsafe, applied, remove_items
+from drabridge.core.convert.edits import remove_items
 from drabridge.core.convert.findings import Finding, Outcome
 from drabridge.core.convert.forward import Remark
+from drabridge.core.convert.layout import Unsafe, applied
 from drabridge.core.convert.piece import TEMPLATE_KIND, Piece, Run, Step, accept, at, layout_of
 from drabridge.core.convert.podspecs import pod_specs
 from drabridge.core.convert.shape import ASKED
@@ -32,7 +35,7 @@ class Backward(Step):
             for remark in restored.left:
                 self.say(Outcome.LEFT, remark, path)
             if restored.change:
-                changes[path] = replace(restored.change, drop_tolerations=self._marked(path, restored.names))
+                changes[path] = replace(restored.change, drop_tolerations=self._added(path, restored))
                 self.names[path] = restored.names
         self.changes = changes
         return bool(changes)
@@ -42,6 +45,7 @@ class Backward(Step):
         for path, names in self.names.items():
             self.say(Outcome.CHANGED, Remark(Reason.CONVERTED, f"asks for {', '.join(sorted(names))}"), path)
             self._say_what_tolerations_stay(path, names)
+            self.say_anchors(path, self.changes[path])
 
     def _say_what_tolerations_stay(self, path: Path, names: frozenset[str]) -> None:
         present = at(self.piece.value, (*self.object.path, *path)).get("tolerations")
@@ -51,24 +55,27 @@ class Backward(Step):
                     Outcome.NOTE, Remark(Reason.TOLERATION_LEFT, f"toleration of {each['key']}:NoSchedule stays"), path
                 )
 
-    def _marked(self, path: Path, names: frozenset[str]) -> frozenset[int]:
-        """The tolerations that we added: they carry our comment."""
+    def _added(self, path: Path, restored: backward.Restored) -> frozenset[int]:
+        """The tolerations that we added: they carry our comment, for which there is no room in flow style."""
         document = self.piece.document
         node = tree.followed(tree.find(document.root, (*self.object.path, *path, "tolerations")))
         found = set()
-        for i, item in enumerate(node.items if isinstance(node, tree.Sequence) and not node.flow else ()):
-            line = document.chunk.text[item.start : document.chunk.text.find("\n", item.start)]
-            key = value_of(item)
-            if line.rstrip().endswith(TOLERATION_MARK) and isinstance(key, dict) and key.get("key") in names:
-                found.add(i)
+        for i, item in enumerate(node.items if isinstance(node, tree.Sequence) else ()):
+            value, line = value_of(item), document.chunk.text[item.start :].partition("\n")[0]
+            name = value.get("key") if isinstance(value, dict) else None
+            if isinstance(node, tree.Sequence) and node.flow:
+                is_ours = name in restored.ours and value == forward.toleration(name)
+            else:
+                is_ours = name in restored.names and line.rstrip().endswith(TOLERATION_MARK)
+            found |= {i} if is_ours else set()
         return frozenset(found)
 
 
 def remove_templates(run: Run, piece: Piece, objects: Sequence[Object]) -> None:
     """Take the templates out that we made and nobody uses: a document, or items of a List."""
     gone = [each for each in objects if each.kind == TEMPLATE_KIND and _unused(each, run)]
-    positions = [each.path[1] for each in gone if each.path]
-    if positions and not _remove_items(run, piece, [each for each in positions if isinstance(each, int)]):
+    positions = [each.path[1] for each in gone if each.path and isinstance(each.path[1], int)]
+    if positions and not _unwrapped(run, piece, positions) and not _remove_items(run, piece, positions):
         return
     piece.removed = any(not each.path for each in gone)
     for each in gone:
@@ -83,6 +90,25 @@ def _unused(template: Object, run: Run) -> bool:
     ours = isinstance(annotations, dict) and ASKED in annotations
     used = run.conversion.used
     return ours and used is not None and (template.namespace, template.name) not in used
+
+
+def _unwrapped(run: Run, piece: Piece, positions: Sequence[int]) -> bool:
+    """Let a JSON file have its one object again, if it became a List only to hold templates, too, which stand first."""
+    items = tree.followed(tree.find(piece.root, ("items",)))
+    root = tree.followed(piece.root)
+    if not (run.single_json and isinstance(root, tree.Mapping) and isinstance(items, tree.Sequence)):
+        return False
+    last = len(items.items) - 1
+    if len(root.entries) != len(_WRAPPER) or piece.value["kind"] != "List" or set(positions) != set(range(last)):
+        return False
+    item, text = items.items[last], piece.text
+    outside = [*within(text, root.start, item.start, [root]), *within(text, item.end, root.end, [root])]
+    if outside or not last:
+        return False
+    return accept(run, piece, text[: root.start] + text[item.start : item.end] + text[root.end :], value_of(item))
+
+
+_WRAPPER: Final = ("apiVersion", "kind", "items")
 
 
 def _remove_items(run: Run, piece: Piece, positions: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,13 @@ from drabridge.core.names import implicit_class, is_extended
 
 ASKED: Final = "drabridge.io/converted-from"
 """Annotation of a template: what the containers asked for, by position, init containers first. JSON."""
+
+TOLERATED: Final = "drabridge.io/tolerated-before"
+"""Annotation of a template: names whose toleration the Pods had before, written in flow style. Comma-separated.
+
+A toleration that we add is marked by a comment, for which there is no room in flow style: there the way back takes all
+that look like ours, but not these.
+"""
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 _SLUG_MAX: Final = 40
@@ -53,8 +60,8 @@ class Template:
         return Template(name, {**self.body, "metadata": {**self.body["metadata"], "name": name}})
 
 
-def template(shape: Shape, claim: ClaimPlan, namespace: str) -> Template:
-    """Make the template for a shape. `namespace` is "" where the manifest leaves it open."""
+def template(shape: Shape, claim: ClaimPlan, namespace: str, tolerated: Collection[str] = ()) -> Template:
+    """Make the template for a shape. `namespace` is "" where the manifest leaves it open; `tolerated` as TOLERATED."""
     asked = json.dumps(_trimmed(shape.counts), separators=(",", ":"), sort_keys=True)
     spec = {
         "spec": {
@@ -73,12 +80,15 @@ def template(shape: Shape, claim: ClaimPlan, namespace: str) -> Template:
             }
         }
     }
-    content = asked + json.dumps(spec, sort_keys=True)
+    annotations = {ASKED: asked}
+    if tolerated:
+        annotations[TOLERATED] = ",".join(sorted(tolerated))
+    content = ",".join(annotations.values()) + json.dumps(spec, sort_keys=True)
     name = f"{_slug(claim)}-{hashlib.sha256(content.encode()).hexdigest()[:6]}"
     metadata: dict[str, Any] = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
-    metadata["annotations"] = {ASKED: asked}
+    metadata["annotations"] = annotations
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
     return Template(name, body)
 
@@ -98,6 +108,14 @@ def asked_of(body: Mapping[str, Any]) -> tuple[Counts, ...] | None:
     if all(is_extended(name) and type(count) is int and count > 0 for name, count in pairs):
         return tuple(value)
     return None
+
+
+def tolerated_of(body: Mapping[str, Any]) -> frozenset[str]:
+    """The names of TOLERATED on a template."""
+    metadata = body.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(TOLERATED) if isinstance(annotations, dict) else None
+    return frozenset(text.split(",")) if isinstance(text, str) else frozenset()
 
 
 def _trimmed(counts: Sequence[Counts]) -> list[dict[str, int]]:

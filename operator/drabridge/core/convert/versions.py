@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from drabridge.core.convert import edits, emit, tree
-from drabridge.core.convert.edits import Edit, Layout, Unsafe
+from drabridge.core.convert.comments import within
+from drabridge.core.convert.layout import Edit, Layout, Unsafe, entry_end
 from drabridge.core.convert.tree import Node, Path
 
 GROUP: Final = "resource.k8s.io"
@@ -100,29 +101,47 @@ def _wrapped(layout: Layout, request: tree.Mapping) -> list[Edit]:
     moved = [(key, value) for key, value in request.entries if key.value not in _STAYS]
     kept = [(key, value) for key, value in request.entries if key.value in _STAYS]
     if request.flow:
-        inner = ", ".join(_text(layout, *each) for each in moved)
-        name = emit.text_of("exactly", quote=layout.json)
-        outer = [*(_text(layout, *each) for each in kept), f"{name}: {{{inner}}}"]
-        return [Edit(layout.text.index("{", request.start) + 1, request.end - 1, ", ".join(outer))]
+        return _wrapped_in_flow(layout, request, kept, moved)
     first, last = moved[0][0], moved[-1]
-    end = edits.entry_end(layout, *last)
-    indent = " " * layout.column(first.start)
+    end = entry_end(layout, *last)
+    line = layout.join(first.start, layout.column(first.start))
     found = []
-    above = f"exactly:{layout.newline}{indent}  "
+    above = f"exactly:{line}  "
     for key, value in kept:
         if first.start < key.start < end:  # between what moves: it goes above
             if layout.line_start(key.start) != layout.line_start(value.start) or not isinstance(value, tree.Scalar):
                 raise Unsafe
             found.append(Edit(layout.line_start(key.start), layout.line_end(value.end), ""))
-            above = f"{_text(layout, key, value)}{layout.newline}{indent}{above}"
+            above = f"{_text(layout, key, value)}{line}{above}"
     found.append(Edit(first.start, first.start, above))
     gone = [(each.start, each.end) for each in found if each.end > each.start]
     moved_in = edits.indented(layout, first.start, end, 2)
     return found + [each for each in moved_in if not any(start <= each.start < stop for start, stop in gone)]
 
 
+_Entries = list[tuple[tree.Scalar, Node]]
+
+
+def _wrapped_in_flow(layout: Layout, request: tree.Mapping, kept: _Entries, moved: _Entries) -> list[Edit]:
+    name = emit.text_of("exactly", quote=layout.json)
+    first, end = moved[0][0].start, entry_end(layout, *moved[-1])
+    if not any(first < key.start < end for key, _ in kept):
+        return [Edit(first, first, f"{name}: {{"), Edit(end, end, "}")]
+    start, stop = layout.text.index("{", request.start) + 1, request.end - 1
+    _without_comments(layout, start, stop, request)
+    inner = ", ".join(_text(layout, *each) for each in moved)
+    outer = [*(_text(layout, *each) for each in kept), f"{name}: {{{inner}}}"]
+    return [Edit(start, stop, ", ".join(outer))]
+
+
+def _without_comments(layout: Layout, start: int, end: int, node: Node) -> None:
+    """Raise Unsafe if there is a comment that would be lost."""
+    if within(layout.text, start, end, [node]):
+        raise Unsafe
+
+
 def _text(layout: Layout, key: tree.Scalar, value: Node) -> str:
-    return layout.text[key.start : edits.entry_end(layout, key, value)]
+    return layout.text[key.start : entry_end(layout, key, value)]
 
 
 def _unwrapped(layout: Layout, device: tree.Mapping) -> list[Edit]:
@@ -135,11 +154,13 @@ def _unwrapped(layout: Layout, device: tree.Mapping) -> list[Edit]:
     if not inner.entries:
         return edits.change(layout, device, ["basic"])
     first, last = inner.entries[0][0], inner.entries[-1]
+    if inner.flow:
+        _without_comments(layout, key.start, inner.end, device)
     if device.flow:
         return [Edit(key.start, inner.end, ", ".join(_text(layout, *each) for each in inner.entries))]
     if inner.flow:
-        separator = layout.newline + " " * layout.column(key.start)
+        separator = layout.join(key.start, layout.column(key.start))
         return [Edit(key.start, inner.end, separator.join(_text(layout, *each) for each in inner.entries))]
     shift = layout.column(first.start) - layout.column(key.start)
-    end = edits.entry_end(layout, *last)
+    end = entry_end(layout, *last)
     return [Edit(key.start, first.start, ""), *edits.indented(layout, first.start, end, -shift)]

@@ -249,7 +249,7 @@ def class_all_tainted(cluster: Inventory) -> Iterator[Finding]:
 def taint_rule_for_all(cluster: Inventory) -> Iterator[Finding]:
     """A DeviceTaintRule with an empty selector taints all devices of the cluster."""
     for rule in cluster.taint_rules:
-        if not (rule.driver or rule.pool or rule.device):
+        if rule.for_all:
             yield Finding(f"DeviceTaintRule {rule.name}", f"its taint is {rule.taint}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from drabridge.core.bind.taints import Selector, selects
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.inventory.nodes import Taint
 from drabridge.core.inventory.shape import Raw, number, part, parts, quantities, text
@@ -168,25 +169,26 @@ def pools_of(slices: Iterable[SliceRecord]) -> dict[tuple[str, str], Pool]:
 
 @dataclass(frozen=True, slots=True)
 class TaintRule:
-    """A DeviceTaintRule; an empty field of the selector selects everything."""
+    """A DeviceTaintRule."""
 
     name: str
-    driver: str
-    pool: str
-    device: str
+    selector: Selector
     taint: Taint
 
     @classmethod
     def of(cls, raw: Raw) -> Self:
         """Read a DeviceTaintRule."""
-        selector = part(raw, "spec", "deviceSelector")
-        return cls(
-            text(part(raw, "metadata"), "name"),
-            text(selector, "driver"),
-            text(selector, "pool"),
-            text(selector, "device"),
-            Taint.of(part(raw, "spec", "taint")),
+        given = part(raw, "spec", "deviceSelector")
+        driver, pool, device = (
+            text(given, name) if given.get(name) is not None else None for name in ("driver", "pool", "device")
         )
+        selector = (driver, pool, device) if part(raw, "spec").get("deviceSelector") is not None else None
+        return cls(text(part(raw, "metadata"), "name"), selector, Taint.of(part(raw, "spec", "taint")))
+
+    @property
+    def for_all(self) -> bool:
+        """Whether it is for all devices of the cluster."""
+        return self.selector == (None, None, None)
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -195,4 +197,4 @@ class TaintRule:
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
         """Whether it taints this device."""
-        return self.driver in ("", driver) and self.pool in ("", pool) and self.device in ("", device)
+        return selects(self.selector, driver, pool, device)

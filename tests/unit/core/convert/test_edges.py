@@ -63,6 +63,8 @@ FLOW = (
     " tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}],}"
 )
 
+CLAIMS = "claims: [{name: extended-resources, request: container-0-request-0}]"
+
 CASES = {
     "an anchor that somebody else uses is left alone, and its alias written out": Case(
         ANCHOR_THAT_OTHERS_USE,
@@ -82,8 +84,46 @@ CASES = {
     "a quantity that is a list makes the Pod invalid": Case(
         pod("spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: [1]}}}]}\n"), left=(Reason.INVALID_POD,)
     ),
-    "an invalid Pod that asks for nothing is not our business": Case(
-        pod("spec: {containers: [{name: c, resources: {limits: {cpu: [1]}}}]}\n")
+    "an invalid Pod is named though it asks for nothing: nobody knows what was meant": Case(
+        pod("spec: {containers: [{name: c, resources: {limits: {cpu: [1]}}}]}\n"), left=(Reason.INVALID_POD,)
+    ),
+    "what only looks like a Pod and asks for nothing is not our business": Case(
+        "apiVersion: example.io/v1\nkind: Crane\nspec: {containers: [{name: c, resources: {limits: {cpu: [1]}}}]}\n"
+    ),
+    "what only looks like a Pod and asks for devices is": Case(
+        "apiVersion: example.io/v1\nkind: Crane\n"
+        "spec: {containers: [{name: c}], initContainers: [{name: i, resources: {limits: [nvidia.com/gpu]}}]}\n",
+        left=(Reason.INVALID_POD,),
+    ),
+    "a spec that is no object": Case(pod("spec: nothing\n"), left=(Reason.INVALID_POD,)),
+    "containers that are no list": Case(pod("spec: {containers: {name: c, image: a}}\n"), left=(Reason.INVALID_POD,)),
+    "a container that is no object": Case(pod("spec: {containers: [c]}\n"), left=(Reason.INVALID_POD,)),
+    "a container without a name": Case(
+        "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{command: [run]}]}}}\n",
+        left=(Reason.INVALID_POD,),
+    ),
+    "a Deployment without a Pod template is a patch": Case(
+        "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 3}\n"
+    ),
+    "limits that are written otherwise": Case(
+        pod("spec: {containers: [{name: c, resources: {limit: {nvidia.com/gpu: 1}}}]}\n"), left=(Reason.INVALID_POD,)
+    ),
+    "a Pod whose author has opted out": Case(
+        pod("spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n").replace(
+            "{name: p}", '{name: p, annotations: {drabridge.io/rewrite: "False"}}'
+        ),
+        left=(Reason.OPTED_OUT,),
+    ),
+    "Pods of a workload whose author has opted out, which is said in the template": Case(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  template:\n"
+        "    metadata: {annotations: {drabridge.io/rewrite: false}}\n"
+        "    spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
+        left=(Reason.OPTED_OUT,),
+    ),
+    "an annotation of the workload itself, which admission does not see": Case(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, annotations: {drabridge.io/rewrite: 'false'}}\n"
+        "spec:\n  template:\n    spec:\n      containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+        has=(f"      containers: [{{name: c, resources: {{{CLAIMS}}}}}]",),
     ),
     "less than zero": Case(
         pod("spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: -1}}}]}\n"), left=(Reason.INVALID_POD,)
@@ -135,7 +175,44 @@ CASES = {
             "spec:\n  containers:\n  - name: c\n    resources: {\n      # hard\n      limits: {\n"
             "        nvidia.com/gpu: 1, # one\n        cpu: 1\n      }\n    }\n"
         ),
-        has=("        cpu: 1", "      # hard"),
+        has=("        cpu: 1", "      # hard", "        # one", "      },"),
+    ),
+    "flow over several lines, and nothing but comments is left of what goes": Case(
+        pod(
+            "spec:\n  containers:\n  - name: c\n    resources: {\n      limits: { # open\n        # above\n"
+            "        nvidia.com/gpu: 1 # behind\n        # below\n      }, # closed\n      requests: { # two\n"
+            "        nvidia.com/gpu: 1, cpu: 1, # three\n      } # four\n    }\n"
+        ),
+        has=(
+            "      # open",
+            "      # above",
+            "      # behind",
+            "      # below",
+            "      # closed",
+            "        cpu: 1, # three",
+        ),
+    ),
+    "flow in which the last entry goes": Case(
+        pod(
+            "spec:\n  containers:\n  - name: c\n    resources:\n      limits: {cpu: 1, # first\n"
+            "        nvidia.com/gpu: 1, # last\n        example.org/x: 1 # other\n      } # end\n"
+        ),
+        has=("      limits: {cpu: 1, # first", "        # last", "        example.org/x: 1 # other", "      } # end"),
+        left=(Reason.NOT_SERVED,),
+    ),
+    "flow in a block in which all goes": Case(
+        pod(
+            "spec:\n  containers:\n  - name: c\n    resources:\n      limits: { # open\n        # above\n"
+            "        'nvidia.com/gpu': '1' # behind\n      } # end\n"
+        ),
+        has=("        # above", "      # open", "      # behind", "      # end"),
+    ),
+    "comments in what is written out of an anchor": Case(
+        ANCHOR_THAT_OTHERS_USE.replace("          resources:\n", "          resources: # what\n").replace(
+            "            limits: *limits\n", "            # above\n            limits: *limits # as there\n"
+        ),
+        has=("            # what", "            # above", "              request: container-0-request-0 # as there"),
+        left=(Reason.OUTSIDE_CONTAINERS,),
     ),
     "a text that means a number is quoted in what is written anew": Case(
         pod("spec:\n  containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]\n").replace(
@@ -147,7 +224,7 @@ CASES = {
         pod("spec:\n  containers:\n  - name: c\n    resources:\n      limits:\n        nvidia.com/gpu: 1\n").replace(
             "\n", "\r"
         ),
-        left=(Reason.EDIT_UNSAFE,),
+        left=(Reason.LINE_ENDS,),
     ),
 }
 
@@ -160,6 +237,35 @@ def test_rare_texts(case: Case) -> None:
     assert [line for line in case.has if line not in lines] == []
     assert (result.text == case.text) == (not case.has)
     values(result.text)
+
+
+def test_new_lines_end_as_the_line_before_them_where_a_file_has_both_ends() -> None:
+    text = pod(
+        "spec:\n  containers:\r\n  - name: c\n    resources:\r\n      limits:\n        cpu: 1\r\n"
+        "        nvidia.com/gpu: 1\r\n"
+    )
+    lines = convert(text, conversion(text)).text.split("\n")
+    kept = [line for line in text.split("\n") if line and "nvidia" not in line]
+    assert [line for line in lines if line in kept and line != "  spec:"][-len(kept) :] == kept
+    assert "  resourceClaims:" in lines
+    assert lines[-4:-2] == ["      claims:\r", "      - name: extended-resources\r"]
+
+
+def test_it_is_said_which_anchors_hold_something_else_and_which_aliases_were_written_out() -> None:
+    resources = "resources: &r {limits: {nvidia.com/gpu: 1}}"
+    text = pod(f"spec:\n  containers:\n  - name: a\n    {resources}\n  - name: b\n    resources: *r\n")
+    found = convert(text, conversion(text)).findings
+    assert [each.detail for each in found if each.reason is Reason.ANCHOR_CHANGED] == [
+        "what &r holds has changed",
+        "the alias *r is written out",
+    ]
+
+
+def test_an_anchor_that_keeps_what_it_holds_is_not_spoken_of() -> None:
+    text = ANCHOR_THAT_OTHERS_USE.replace("limits: *limits", "limits: {nvidia.com/gpu: 1}")
+    assert "&limits" in text
+    found = convert(text, conversion(text)).findings
+    assert not [each for each in found if each.reason is Reason.ANCHOR_CHANGED]
 
 
 def test_a_request_of_v1beta1_that_cannot_be_wrapped_in_place_is_left() -> None:

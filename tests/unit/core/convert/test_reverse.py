@@ -107,6 +107,49 @@ def test_a_container_that_was_put_before_the_others_is_no_reason_to_guess() -> N
     assert back.count("nvidia.com/gpu: 2") == 3  # the smaller one sees the two that it reuses, and may
 
 
+OWN = '{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}'
+IN_JSON = {
+    "without tolerations": "",
+    "with an empty list of them": '"tolerations": [], ',
+    "with another one": '"tolerations": [{"key": "a", "operator": "Exists"}], ',
+    "with its own for the resource": f'"tolerations": [{OWN}], ',
+    "with one that tolerates all": '"tolerations": [{"operator": "Exists"}], ',
+}
+
+
+@pytest.mark.parametrize("tolerations", IN_JSON.values(), ids=IN_JSON)
+@pytest.mark.parametrize("wrapper", ["{}", '# above\n{{"apiVersion": "v1", "kind": "List", "items": [{}]}}\n'])
+def test_json_comes_back_to_the_byte(tolerations: str, wrapper: str) -> None:
+    pod = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {' + tolerations
+    pod += '"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "nvidia.com/gpu": 2}}}]}}'
+    text = wrapper.format(pod)
+    forth = convert(text, conversion(text)).text
+    assert "ResourceClaimTemplate" in forth
+    assert restored(forth)[0].replace('"tolerations": [], ', "") == text.replace('"tolerations": [], ', "")
+
+
+def test_pods_with_and_without_a_toleration_of_their_own_may_come_back_from_one_file() -> None:
+    line = "- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
+    pods = [
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n" + more + "  containers:\n"
+        "  - {name: c, resources: {limits: {nvidia.com/gpu: 1}}}\n"
+        for more in ("", f"  tolerations: [{line[2:]}]\n", f"  tolerations:\n  {line}\n")
+    ]
+    text = "---\n".join(pods)
+    forth = convert(text, conversion(text)).text
+    assert forth.count("kind: ResourceClaimTemplate\n") == 2
+    assert restored(forth)[0] == text
+
+
+def test_comments_on_what_goes_stay() -> None:
+    lines = TEMPLATE.format(more="") + POD.replace(
+        "  resourceClaims:\n  - name: gpu\n    resourceClaimTemplateName: gpus\n",
+        "  resourceClaims: # one\n  # two\n  - name: gpu # three\n    resourceClaimTemplateName: gpus # four\n",
+    )
+    back = restored(lines)[0]
+    assert "spec:\n  # one\n  # two\n  # three\n    # four\n  containers:\n" in back
+
+
 TEXTS_THAT_COME_BACK = [
     name
     for name in convert_cases.NAMES

@@ -311,7 +311,14 @@ CASES: dict[str, Case] = {
     ),
     "taint-rule-for-all": Case(
         [
-            made("resource.k8s.io/v1", "DeviceTaintRule", "all", None, spec={"taint": taint("maintenance")}),
+            made(
+                "resource.k8s.io/v1",
+                "DeviceTaintRule",
+                "all",
+                None,
+                spec={"deviceSelector": {}, "taint": taint("maintenance")},
+            ),
+            made("resource.k8s.io/v1", "DeviceTaintRule", "none", None, spec={"taint": taint("maintenance")}),
             made(
                 "resource.k8s.io/v1",
                 "DeviceTaintRule",
