@@ -22,6 +22,8 @@ from drabridge.delivery.pending import PendingPods
 from drabridge.delivery.policies import PolicyStatuses
 from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
+from drabridge.delivery.supply import Supply
+from drabridge.delivery.troubles import Troubles
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
@@ -78,11 +80,13 @@ class Operator:
         self.writer = client.fenced(self.elector)
         self.recorder = Recorder(self.writer, options.instance)
         self.rewrites = Rewrites(self.caches, self.writer, self.recorder, self.metrics)
-        self.policies = PolicyStatuses(self.caches, self.writer, self.metrics)
+        supply = Supply(self.caches)
+        self.policies = PolicyStatuses(self.caches, self.writer, self.metrics, supply)
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
         self.classes = ClassNotices(self.caches, self.recorder)
+        troubles = Troubles(self.caches, self.writer, self.recorder, self.metrics, supply)
         self.pending = PendingPods(
-            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
+            self.caches, self.writer, self.recorder, self.metrics, troubles, interval=options.pending_every
         )
         self.admission = Admission(self.caches, client)
         self.bind = (

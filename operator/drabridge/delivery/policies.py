@@ -26,12 +26,14 @@ _log = structlog.get_logger(__name__)
 class PolicyStatuses:
     """Keeps every policy's status as `core.policystatus` says it should be. Keys are policy names."""
 
-    def __init__(self, caches: Caches, client: Client, metrics: Metrics, *, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, caches: Caches, client: Client, metrics: Metrics, supply: Supply, *, clock: Clock = SYSTEM
+    ) -> None:
         self._caches = caches
         self._client = client
         self._clock = clock
         self._metrics = metrics
-        self._supply = Supply(caches)
+        self._supply = supply
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("policy"))
 
     def wake_all(self) -> None:
