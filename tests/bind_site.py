@@ -68,6 +68,16 @@ async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
         plane = ControlPlane(binary, None, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
+        site = await stack.enter_async_context(bind_on(plane))
+        playing = asyncio.create_task(plane.play_kubelets())
+        stack.callback(playing.cancel)
+        yield site
+
+
+@asynccontextmanager
+async def bind_on(plane: ControlPlane) -> AsyncIterator[BindSite]:
+    """On a control plane that runs: drabridge with its extender, and the kube-scheduler that calls it."""
+    async with AsyncExitStack() as stack:
         switch = await stack.enter_async_context(Switch())
         options = (*SITE_OPTIONS, "--lease-seconds=6")
         installation = Installation(plane, options=options, overlay="bind")
@@ -80,8 +90,6 @@ async def bind_site(binary: Path, directory: Path) -> AsyncIterator[BindSite]:
         await site.start_leader()
         stack.callback(scheduler.stop)
         await scheduler.start()
-        playing = asyncio.create_task(plane.play_kubelets())
-        stack.callback(playing.cancel)
         yield site
 
 

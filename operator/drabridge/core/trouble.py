@@ -151,8 +151,8 @@ def _unhealthy(holding: Holding, published: Published) -> Trouble | None:
 RULES: Final[tuple[Callable[[Holding, Published], Trouble | None], ...]] = (
     _not_prepared,
     _driver_gone,
-    _unpublished,
     _unhealthy,
+    _unpublished,
 )
 
 

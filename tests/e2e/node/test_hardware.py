@@ -122,5 +122,6 @@ async def test_a_rewritten_pod_says_that_its_device_is_unhealthy_and_a_native_on
 
     (said,) = await wait_for(unhealthy, "the Pod to say so")
     assert said["message"] == "too hot"
+    await real.told(rewritten, "DeviceUnhealthy", said["resourceID"], "too hot")
     # One report had both devices. The kubelet looks at resources.claims alone, which a native Pod does not have.
     assert await told(native) == []

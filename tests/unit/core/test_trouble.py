@@ -101,6 +101,9 @@ CASES = {
         f"{DRIVER}/node-1/hot (tainted gpu.example.com/hot=yes:NoSchedule)",
     ),
     "a taint of another Pod's device": Case(running(), published("gpu-0", hot="x:NoSchedule")),
+    "a driver that withdraws a device that it calls unhealthy": Case(
+        running(unhealthy=("gpu-0 (too hot)",)), published(), Reason.DEVICE_UNHEALTHY, "too hot"
+    ),
     "what the kubelet says of its health": Case(
         running(unhealthy=("gpu.example.com/gpu-0 (too hot)",)),
         published("gpu-0"),
