@@ -1,8 +1,8 @@
 """How long a Pod waits for its devices on a real node, by each delivery: `make bench-node > bench-node.json`.
 
 The clusters run side by side, and Pods are created in turn, one at a time, so that whatever else the machine does
-meets all of them. The time is from the request that creates the Pod to the container having read its environment. Needs root
-on Linux, and runc. Not a test: nothing here passes or fails.
+meets all of them. The time is from the request that creates the Pod to the container having read its environment. Needs
+root on Linux, and runc. Not a test: nothing here passes or fails.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ OPTIONS = ("--native-after=1", "--probe-every=0.5")
 
 async def cluster(version: str | None, delivery: str, stack: AsyncExitStack) -> RealSite:
     plane = ControlPlane(binary(), version, real_nodes=True)
+    stack.push_async_exit(plane)  # it takes its directory away
     real = await start(plane, stack, delivery, version, options=OPTIONS)
     await real.serve_all(AsyncExitStack())
     sys.stderr.write(f"{delivery}: ready\n")
