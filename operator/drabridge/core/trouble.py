@@ -26,6 +26,9 @@ _READY_TO_START = "PodReadyToStartContainers"
 """The kubelet prepares devices before it makes a Pod's sandbox (KEP-3085)."""
 
 _UNREGISTERED = re.compile(r"DRA driver (\S+) is not registered")
+_UNANSWERED = re.compile(r"dial unix \S*/plugins/([^/\s]+)/\S+: connect: ")
+"""The driver's socket, which the kubelet goes on to call until it has noticed that the driver is gone."""
+
 _NOT_WRITABLE = ("read-only file system", "permission denied", "no space left on device", "disk quota exceeded")
 """strerror of EROFS, EACCES, ENOSPC and EDQUOT, as a driver in Go passes it on."""
 
@@ -115,6 +118,8 @@ def _not_prepared(holding: Holding, _: Published) -> Trouble | None:
         return None
     if found := _UNREGISTERED.search(holding.said):
         return Trouble(Reason.DRIVER_MISSING, f"DRA driver {found[1]} is not registered with {_kubelet(holding)}")
+    if found := _UNANSWERED.search(holding.said):
+        return Trouble(Reason.DRIVER_MISSING, f"DRA driver {found[1]} does not answer {_kubelet(holding)}")
     reason = Reason.PREPARING_FAILS
     if any(words in holding.said.lower() for words in _NOT_WRITABLE):
         reason = Reason.NODE_NOT_WRITABLE

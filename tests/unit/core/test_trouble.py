@@ -50,6 +50,20 @@ CASES = {
         Reason.DRIVER_MISSING,
         f"DRA driver {DRIVER} is not registered with the kubelet on node-1",
     ),
+    "a driver that the kubelet still calls": Case(
+        starting(
+            f'{FAILED}NodePrepareResources: rpc error: code = Unavailable desc = connection error: desc = "transport:'
+            f' Error while dialing: dial unix /var/lib/kubelet/plugins/{DRIVER}/dra.sock: connect: no such file or directory"'
+        ),
+        published("gpu-0"),
+        Reason.DRIVER_MISSING,
+        f"DRA driver {DRIVER} does not answer the kubelet on node-1",
+    ),
+    "a driver that cannot reach something else": Case(
+        starting(f"{FAILED}rpc error: dial unix /run/daemon.sock: connect: connection refused"),
+        published("gpu-0"),
+        Reason.PREPARING_FAILS,
+    ),
     "a driver whose slices the kubelet has removed": Case(
         starting(), Published({}), Reason.DRIVER_MISSING, f"{DRIVER} publishes no devices any more in pool node-1"
     ),
