@@ -53,7 +53,7 @@ CASES = {
     "a driver that the kubelet still calls": Case(
         starting(
             f'{FAILED}NodePrepareResources: rpc error: code = Unavailable desc = connection error: desc = "transport:'
-            f' Error while dialing: dial unix /var/lib/kubelet/plugins/{DRIVER}/dra.sock: connect: no such file or directory"'
+            f" Error while dialing: dial unix /var/lib/kubelet/plugins/{DRIVER}/dra.sock: connect: no such file"
         ),
         published("gpu-0"),
         Reason.DRIVER_MISSING,
