@@ -19,10 +19,10 @@ REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """What drabridge keeps of a ResourceSlice. `expected` is resourceSliceCount; `taints` is device -> what repels.
+    """What drabridge keeps of a ResourceSlice. `expected` is resourceSliceCount.
 
-    The devices are kept compressed: a cluster has tens of thousands, and they are looked at only when a slice or a
-    class has changed.
+    `taints` leads from each device to the taint that repels from it, "" if none does. All else of the devices is kept
+    compressed: a cluster has tens of thousands, and they are looked at only when a slice or a class has changed.
     """
 
     name: str
@@ -30,7 +30,6 @@ class SliceView:
     pool: str
     generation: int
     expected: int
-    names: tuple[str, ...]
     taints: Mapping[str, str]
     packed: bytes
 
@@ -40,15 +39,13 @@ class SliceView:
         spec = raw["spec"]
         pool = spec["pool"]
         devices = spec.get("devices") or []
-        taints = {device["name"]: _repelling(device.get("taints") or ()) for device in devices}
         return cls(
             raw["metadata"]["name"],
             spec["driver"],
             pool["name"],
             int(pool.get("generation", 0)),
             int(pool.get("resourceSliceCount", 1)),
-            tuple(sys.intern(device["name"]) for device in devices),  # each node has a gpu-0
-            {name: taint for name, taint in taints.items() if taint},
+            {sys.intern(each["name"]): _repelling(each.get("taints") or ()) for each in devices},  # many have a gpu-0
             zlib.compress(json.dumps(devices, separators=(",", ":")).encode(), 1),
         )
 
@@ -83,14 +80,15 @@ class Published:
         members: dict[tuple[str, str], list[SliceView]] = {}
         for each in newest(slices):
             members.setdefault((each.driver, each.pool), []).append(each)
-        return cls(
-            {
-                key: {name: each.taints.get(name, "") for each in found for name in each.names}
-                if len(found) >= max(each.expected for each in found)
-                else None
-                for key, found in members.items()
-            }
-        )
+        return cls({key: _whole(found) for key, found in members.items()})
+
+
+def _whole(slices: list[SliceView]) -> Mapping[str, str] | None:
+    if len(slices) < max(each.expected for each in slices):
+        return None
+    if len(slices) == 1:
+        return slices[0].taints
+    return {device: taint for each in slices for device, taint in each.taints.items()}
 
 
 @dataclass(frozen=True, slots=True)
