@@ -85,7 +85,7 @@ class BindSite(Site):
 async def bind_cluster(
     binary: Path, directory: Path, *options: str, version: str | None = None, qps: int | None = None
 ) -> AsyncIterator[BindSite]:
-    """Kubernetes with the gate on and drabridge's manifests. Neither a replica nor drabridge's scheduler runs yet.
+    """Kubernetes with the gate on, drabridge's manifests, and kubelets that are played. Nothing of drabridge runs yet.
 
     Replicas get `options`, kube-scheduler may send `qps` requests a second (None: its default).
     """
@@ -93,6 +93,15 @@ async def bind_cluster(
         plane = ControlPlane(binary, version, directory=directory, audit=True)
         stack.push_async_callback(plane.stop)
         await plane.start()
+        site = await stack.enter_async_context(_installed(plane, options, qps))
+        playing = asyncio.create_task(plane.play_kubelets())
+        stack.callback(playing.cancel)
+        yield site
+
+
+@asynccontextmanager
+async def _installed(plane: ControlPlane, options: tuple[str, ...], qps: int | None) -> AsyncIterator[BindSite]:
+    async with AsyncExitStack() as stack:
         switch = await stack.enter_async_context(Switch())
         installation = Installation(plane, options=options, overlay="bind")
         await installation.install()
@@ -101,15 +110,25 @@ async def bind_cluster(
         scheduler = BindScheduler(plane, switch.port, qps=qps)
         stack.push_async_exit(installation)
         stack.callback(scheduler.stop)
-        playing = asyncio.create_task(plane.play_kubelets())
-        stack.callback(playing.cancel)
         yield BindSite(plane, installation, proxy, scheduler, proxy.kubeconfig(original), switch)
+
+
+OPTIONS = (*SITE_OPTIONS, "--lease-seconds=6")
+
+
+@asynccontextmanager
+async def bind_on(plane: ControlPlane) -> AsyncIterator[BindSite]:
+    """On a control plane that runs: drabridge with its extender, and the kube-scheduler that calls it."""
+    async with _installed(plane, OPTIONS, None) as site:
+        await site.start_leader()
+        await site.scheduler.start()
+        yield site
 
 
 @asynccontextmanager
 async def bind_site(binary: Path, directory: Path, version: str | None = None) -> AsyncIterator[BindSite]:
     """Kubernetes with the gate on, drabridge with its extender, and the kube-scheduler that calls it."""
-    async with bind_cluster(binary, directory, *SITE_OPTIONS, "--lease-seconds=6", version=version) as site:
+    async with bind_cluster(binary, directory, *OPTIONS, version=version) as site:
         await site.start_leader()
         await site.scheduler.start()
         yield site

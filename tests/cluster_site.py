@@ -148,6 +148,28 @@ class Site:
         assert found
         return found
 
+    async def told(self, pod: Object, reason: str, *words: str, condition: bool = True) -> Object:
+        """The event of that reason about a Pod; it and, unless it must have none, the condition have these words."""
+        event = await self.event(pod, reason)
+
+        async def shown() -> Object:
+            return usable_of(await self.pod(pod))
+
+        if condition:
+            found = await wait_for(shown, f"the condition {reason}", until=lambda seen: seen.get("reason") == reason)
+            assert (found["status"], found["message"]) == ("False", event["note"])
+        else:
+            assert await shown() == {}
+        assert event["type"] == "Warning"
+        for each in (*words, "Cure: "):
+            assert each in event["note"]
+        return event
+
+    async def over(self, pod: Object) -> None:
+        """Wait until a Pod's condition says that its devices can be used again."""
+        what = f"{pod_path(pod)} to have usable devices"
+        await wait_for(lambda: self.pod(pod), what, until=lambda seen: usable_of(seen).get("status") == "True")
+
     async def policy(
         self, name: str, condition: Callable[[Object], object], what: str, deadline: float = 30.0
     ) -> Object:
@@ -272,6 +294,11 @@ def uses(pod: Object) -> dict[str, list[str]]:
 def condition_of(status: Object, type_: str) -> Object:
     """A condition; empty if there is none."""
     return next((each for each in status.get("conditions", ()) if each["type"] == type_), {})
+
+
+def usable_of(pod: Object) -> Object:
+    """What drabridge says of a Pod's devices where something was wrong with them; empty if nothing ever was."""
+    return condition_of(pod["status"], "drabridge.io/DevicesUsable")
 
 
 def ready_of(status: Object) -> Object:

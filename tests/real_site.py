@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+from bind_site import BindSite, bind_on
 from cluster_site import Served, Site, claim_name, container, pod, ready_of
 from upstream.api import Object, wait_for
 from upstream.cluster import pod_path
 from upstream.controlplane import ControlPlane
-from upstream.installation import Installation
+from upstream.installation import PROGRAM, Installation
 from upstream.realnode import Hardware, RealNode, Seen
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -23,7 +25,7 @@ GPUS = "gpu.example.com"
 
 
 class RealSite:
-    """One cluster: `delivery` is what becomes of its Pods (Rewrite or Native)."""
+    """One cluster: `delivery` is what becomes of its Pods (Rewrite, Native or Bind)."""
 
     def __init__(self, site: Site, node: RealNode, delivery: str) -> None:
         self.site = site
@@ -42,10 +44,19 @@ class RealSite:
         """drabridge."""
         return self.site.installed
 
+    async def start_operator(self) -> None:
+        """Start drabridge again after it was killed."""
+        if isinstance(self.site, BindSite):
+            await self.site.start_leader()
+        else:
+            await self.installed.start_replica()
+            await self.installed.wait_trusted()
+
     async def serve_all(self, undo: AsyncExitStack) -> None:
         """Make a DeviceClass and a policy for each kind of device; wait until they are delivered as they should be."""
+        policy = {"delivery": self.delivery} if self.delivery == "Bind" else {}  # the others come by themselves
         for kind in COUNTS:
-            await self.serve(kind, undo)
+            await self.serve(kind, undo, **policy)
         for kind in COUNTS:
             await self.delivered(kind, self.delivery)
 
@@ -133,6 +144,29 @@ class RealSite:
         )
         assert not {name: count for name, count in used.items() if count > 1}
 
+    async def told(self, made: Object, reason: str, *words: str) -> None:
+        """Wait until a Pod says what is wrong with its devices: an event, and a condition if it is rewritten."""
+        await self.site.told(made, reason, *words, condition=self.delivery == "Rewrite")
+
+    async def over(self, made: Object) -> None:
+        """Wait until a rewritten Pod says that it can use its devices again; others never said the opposite."""
+        if self.delivery == "Rewrite":
+            await self.site.over(made)
+
+    async def explain(self, made: Object) -> str:
+        """What `drabridge explain` says of a Pod."""
+        metadata = made["metadata"]
+        process = await asyncio.create_subprocess_exec(
+            PROGRAM,
+            "explain",
+            f"pod/{metadata['name']}",
+            f"--namespace={metadata['namespace']}",
+            f"--kubeconfig={self.plane.kubeconfig_admin()}",
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return out.decode()
+
     async def delete(self, live: Object, **options: Any) -> None:
         """Delete a Pod, as a user does: the kubelet confirms its end."""
         await self.api.call("DELETE", pod_path(live), options or None)
@@ -182,6 +216,20 @@ class RealSite:
         await self.api.call("DELETE", f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims")
         await self.free(namespace)
         await self.api.call("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+async def start(
+    plane: ControlPlane, stack: AsyncExitStack, delivery: str, kubelet: str | None, *, options: tuple[str, ...]
+) -> RealSite:
+    """Start a control plane, a node whose kubelet is of that version, and drabridge; the stack ends them."""
+    stack.push_async_callback(plane.stop)
+    await plane.start()
+    node = await stack.enter_async_context(RealNode(plane, version=kubelet, hardware=HARDWARE))
+    if delivery == "Bind":
+        site: Site = await stack.enter_async_context(bind_on(plane))
+    else:
+        site = Site(plane, await stack.enter_async_context(Installation(plane, options=options)))
+    return RealSite(site, node, delivery)
 
 
 def simple(name: str = "pod", count: int = 1, **spec: Any) -> Object:

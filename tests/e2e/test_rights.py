@@ -20,6 +20,7 @@ from bind_site import NEW, RESOURCE_API, BindSite, bind, bind_site, bound, claim
 from cluster_site import CLASSES, Served, Site, allocation, claim_name, claim_path, container, pod
 from conftest import GATE_ON
 from upstream.api import JSON_PATCH, MERGE_PATCH, wait_for
+from upstream.cluster import NOT_STARTED
 from upstream.controlplane import ControlPlane
 from upstream.credentials import Authority
 from upstream.faultproxy import Fault
@@ -190,6 +191,17 @@ async def tour_of_pods(site: Site, undo: AsyncExitStack) -> None:
         await wait_for(lambda: companion_of(site), "it to follow", until=functools.partial(operator.eq, caps))
 
 
+async def tour_of_failing_nodes(site: Site, undo: AsyncExitStack) -> None:
+    """A kubelet does not start a Pod that has its devices; its events would say why."""
+    gpu = await serve(site, undo, "failing", delivery="Rewrite")
+    body = pod("failing", container(limits={gpu.name: 1}), metadata={"labels": {NOT_STARTED: ""}})
+    await site.bound_back(await site.create("default", body))
+    assert isinstance(site.cluster, ControlPlane)
+    plane = site.cluster
+    what = Use("default", "events.events.k8s.io", "", "list")
+    await wait_for(lambda: what in used_by(plane.audit_entries(USER)), "the events to be listed")
+
+
 async def companion_of(site: Site) -> list[str] | None:
     """The caps in the companion of the quota `team`; None if there is none."""
     status, body = await site.api.request("GET", "/api/v1/namespaces/default/resourcequotas/drabridge-team")
@@ -252,6 +264,7 @@ async def test_the_default_overlay_grants_what_is_needed_and_nothing_else(
 
     await tour_of_pods(site, afterwards)
     await tour_of_lost_claims(site, afterwards)
+    await tour_of_failing_nodes(site, afterwards)
     await tour_of_native(site, afterwards)
     await wait_for(
         lambda: site.api.call("GET", secret),
@@ -286,6 +299,7 @@ async def test_with_mounted_certificates_the_base_grants_what_is_needed_and_noth
 
     await tour_of_pods(site, afterwards)
     await tour_of_lost_claims(site, afterwards)
+    await tour_of_failing_nodes(site, afterwards)
     await tour_of_native(site, afterwards)
     await judge(site, own_plane)
 

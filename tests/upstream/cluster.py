@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TOKEN_SECONDS = 24 * 3600
 PLAY_SECONDS = 0.3
 DRIVER = "gpu.example.com"
+NOT_STARTED = "not-started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,8 @@ class Cluster:
     async def play_kubelets(self, *, finish_after: float | None = None) -> None:
         """Report Pods as running once they can run, and as gone once they are deleted. Runs until cancelled.
 
-        After `finish_after` seconds of running, Pods with restartPolicy Never (those of Jobs) have succeeded.
+        After `finish_after` seconds of running, Pods with restartPolicy Never (those of Jobs) have succeeded. Pods with
+        the label NOT_STARTED are left as they are, as by a kubelet that cannot prepare their devices.
         """
         running: dict[str, float] = {}
         while True:
@@ -206,7 +208,8 @@ class Cluster:
         if "deletionTimestamp" in pod["metadata"]:
             await self.api.call("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
         elif pod["status"]["phase"] == "Pending":
-            await self.mark_running(pod)
+            if NOT_STARTED not in pod["metadata"].get("labels", {}):
+                await self.mark_running(pod)
         elif ends:
             await self.finish(pod)
 

@@ -141,7 +141,7 @@ def operator(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     pending_every: Annotated[
         float,
         typer.Option(
-            envvar=_env("PENDING_EVERY"), min=0.1, help="Seconds between two looks for pending Pods left alone."
+            envvar=_env("PENDING_EVERY"), min=0.1, help="Seconds between two looks for Pods left alone or in trouble."
         ),
     ] = 15.0,
     webhook_address: Annotated[

@@ -22,7 +22,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_OURS: Final = "drabridge.io/"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_WORDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
 
 class ContainerKind(StrEnum):
@@ -115,9 +117,11 @@ class PodView:
 
     `name` is empty at admission if the API server is to generate it. `created` is the creationTimestamp as written
     (RFC 3339, empty at admission). `conditions` leads from type to status. `extended_claim` is the claim that
-    kube-scheduler made (`status.extendedResourceClaimStatus`). `grouped` is whether it has a `spec.schedulingGroup`. Of
-    the annotations, kubectl's copy of the manifest is left out: it can be large, and says nothing that the Pod does not
-    say. `has_annotations` and `annotation_bytes` (of keys and values, in UTF-8) count it.
+    kube-scheduler made (`status.extendedResourceClaimStatus`). `grouped` is whether it has a `spec.schedulingGroup`.
+    `denied` leads from the type of a condition of drabridge's that is False to its reason and message. `unhealthy` are
+    the devices of which the kubelet says so, with its message. Of the annotations, kubectl's copy of the manifest is
+    left out: it can be large, and says nothing that the Pod does not say. `has_annotations` and `annotation_bytes` (of
+    keys and values, in UTF-8) count it.
     """
 
     namespace: str
@@ -140,6 +144,8 @@ class PodView:
     conditions: Mapping[str, str]
     extended_claim: str | None
     grouped: bool
+    denied: Mapping[str, tuple[str, str]]
+    unhealthy: tuple[str, ...]
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -194,6 +200,13 @@ class PodView:
             or _NOTHING,
             extended_claim=_text(extended, "resourceClaimName", "status.extendedResourceClaimStatus") or None,
             grouped=spec.get("schedulingGroup") is not None,
+            denied={
+                _text(condition, "type", path): (_text(condition, "reason", path), _text(condition, "message", path))
+                for condition, path in _objects(status, "conditions", "status.conditions")
+                if condition.get("status") == "False" and _text(condition, "type", path).startswith(_OURS)
+            }
+            or _NO_WORDS,
+            unhealthy=tuple(sorted(_unhealthy(status))),
         )
 
     @property
@@ -248,6 +261,19 @@ def _owner(metadata: Mapping[str, Any]) -> OwnerView | None:
                 _text(reference, "kind", path), _text(reference, "name", path), _text(reference, "uid", path)
             )
     return None
+
+
+def _unhealthy(status: Mapping[str, Any]) -> set[str]:
+    """What `allocatedResourcesStatus` of the containers says (KEP-4680); several of them may use one device."""
+    found = set()
+    for plural in ("initContainerStatuses", "containerStatuses"):
+        for container, path in _objects(status, plural, f"status.{plural}"):
+            for entry, at in _objects(container, "allocatedResourcesStatus", f"{path}.allocatedResourcesStatus"):
+                for resource, where in _objects(entry, "resources", f"{at}.resources"):
+                    if resource.get("health") == "Unhealthy":
+                        message = _text(resource, "message", where)
+                        found.add(_text(resource, "resourceID", where) + (f" ({message})" if message else ""))
+    return found
 
 
 def _containers(spec: Mapping[str, Any]) -> tuple[Container, ...]:

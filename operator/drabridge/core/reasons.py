@@ -118,6 +118,30 @@ class Reason(StrEnum):
     DEVICE_CLASS_MISSING = "DeviceClassMissing"
     """The DeviceClass behind the name does not exist."""
 
+    # What keeps a Pod from its devices, or may do so when it is started again; its condition drabridge.io/DevicesUsable
+    # says it, or the Pod has an event where drabridge writes nothing on it.
+
+    NO_DEVICES_PUBLISHED = "NoDevicesPublished"
+    """No ResourceSlice publishes a device of the DeviceClass that the Pod waits for."""
+
+    DRIVER_MISSING = "DriverMissing"
+    """The Pod has devices on its node, and their DRA driver is not there to prepare them."""
+
+    PREPARING_FAILS = "PreparingFails"
+    """The Pod has devices on its node, and their DRA driver fails to prepare them."""
+
+    NODE_NOT_WRITABLE = "NodeNotWritable"
+    """A file cannot be written on the Pod's node that its devices need, such as those in the CDI directory."""
+
+    DEVICE_UNPUBLISHED = "DeviceNotPublished"
+    """A device of the Pod is in no ResourceSlice any more: it has gone, or has another name now."""
+
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
+    """The kubelet says that a device of the Pod is unhealthy, or its driver has tainted it."""
+
+    DEVICES_USABLE = "DevicesUsable"
+    """What kept the Pod from its devices is over."""
+
     # What becomes of a Pod that a kube-scheduler of ours schedules (delivery Bind). The first ones stand in its event
     # FailedScheduling.
 
@@ -366,6 +390,23 @@ CURES: Mapping[Reason, str] = {
     Reason.CLAIM_FOREIGN: "delete the Pod and create it again from its original manifest",
     Reason.ANNOTATION_INVALID: "delete the Pod and create it again from its original manifest",
     Reason.DEVICE_CLASS_MISSING: "create the DeviceClass; Pods that wait for it go on by themselves",
+    Reason.NO_DEVICES_PUBLISHED: (
+        "start the DRA driver on the nodes with such devices, or correct the DeviceClass; the Pod goes on by itself"
+    ),
+    Reason.DRIVER_MISSING: "start the DRA driver on the Pod's node; the Pod goes on by itself",
+    Reason.PREPARING_FAILS: (
+        "see the DRA driver's log on the Pod's node; it is tried again by itself, and a new Pod may get other devices"
+    ),
+    Reason.NODE_NOT_WRITABLE: (
+        "make what is named writable for the DRA driver on the Pod's node, or give it room; it is tried again by itself"
+    ),
+    Reason.DEVICE_UNPUBLISHED: (
+        "delete the Pod, so that a new one gets devices that are there; see the DRA driver's log for why it went"
+    ),
+    Reason.DEVICE_UNHEALTHY: (
+        "see the DRA driver's log on the Pod's node; taint the device and delete the Pod: a new one gets another"
+    ),
+    Reason.DEVICES_USABLE: "nothing is to be done",
     Reason.SERVING: "nothing is to be done",
     Reason.NAME_INVALID: "write a name with a domain, such as example.com/gpu",
     Reason.NAME_LOST: "apply the DeviceClass again where the gate is on; annotate it where it is off",

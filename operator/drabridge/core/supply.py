@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.selector import CompileError, Selector, SelectorError, compile_selector
+from drabridge.core.resourceslice import newest
+
+REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of a device's taint that keep it from new Pods; None only informs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """What drabridge keeps of a ResourceSlice.
+    """What drabridge keeps of a ResourceSlice. `expected` is resourceSliceCount.
 
-    The devices are kept compressed: a cluster has tens of thousands, and they are looked at only when a slice or a
-    class has changed.
+    `taints` leads from each device to the taint that repels from it, "" if none does. All else of the devices is kept
+    compressed: a cluster has tens of thousands, and they are looked at only when a slice or a class has changed.
     """
 
     name: str
     driver: str
     pool: str
     generation: int
+    expected: int
+    taints: Mapping[str, str]
     packed: bytes
 
     @classmethod
@@ -31,18 +38,57 @@ class SliceView:
         """Read a ResourceSlice (resource.k8s.io/v1). Raises KeyError or TypeError where its shape is wrong."""
         spec = raw["spec"]
         pool = spec["pool"]
+        devices = spec.get("devices") or []
         return cls(
             raw["metadata"]["name"],
             spec["driver"],
             pool["name"],
             int(pool.get("generation", 0)),
-            zlib.compress(json.dumps(spec.get("devices") or [], separators=(",", ":")).encode(), 1),
+            int(pool.get("resourceSliceCount", 1)),
+            {sys.intern(each["name"]): _repelling(each.get("taints") or ()) for each in devices},  # many have a gpu-0
+            zlib.compress(json.dumps(devices, separators=(",", ":")).encode(), 1),
         )
 
     def devices(self) -> list[dict[str, Any]]:
         """Its devices, as the API sent them."""
         devices: list[dict[str, Any]] = json.loads(zlib.decompress(self.packed))
         return devices
+
+
+def _repelling(taints: Iterable[Mapping[str, str]]) -> str:
+    """The first taint that repels, as `key=value:effect`."""
+    for taint in taints:
+        if taint.get("effect") in REPELLING:
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"{taint['key']}{value}:{taint['effect']}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The devices of all pools, each with the taint that repels from it, "" if none does.
+
+    None for a pool of which not all slices are there: it is being published anew, and what is absent proves nothing.
+    """
+
+    pools: Mapping[tuple[str, str], Mapping[str, str] | None]
+    """By driver and name."""
+
+    @classmethod
+    def of(cls, slices: Iterable[SliceView]) -> Self:
+        """Put the slices of each pool's newest generation together."""
+        members: dict[tuple[str, str], list[SliceView]] = {}
+        for each in newest(slices):
+            members.setdefault((each.driver, each.pool), []).append(each)
+        return cls({key: _whole(found) for key, found in members.items()})
+
+
+def _whole(slices: list[SliceView]) -> Mapping[str, str] | None:
+    if len(slices) < max(each.expected for each in slices):
+        return None
+    if len(slices) == 1:
+        return slices[0].taints
+    return {device: taint for each in slices for device, taint in each.taints.items()}
 
 
 @dataclass(frozen=True, slots=True)

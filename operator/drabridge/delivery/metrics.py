@@ -63,6 +63,12 @@ class Metrics:
             ["resource", "delivery"],
             registry=self.registry,
         )
+        self.troubles = Gauge(
+            "drabridge_pods_in_trouble",
+            "Pods that cannot use devices that they wait for or have, by the reason why.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.left_alone = Gauge(
             "drabridge_pending_pods_left_alone",
             "Pending Pods that ask for extended resources and were not rewritten, by the reason why.",

@@ -24,6 +24,7 @@ from drabridge.delivery.policies import PolicyStatuses
 from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
 from drabridge.delivery.supply import Supply
+from drabridge.delivery.troubles import Troubles
 from drabridge.delivery.wakeups import Wakeups
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
@@ -106,8 +107,9 @@ class Operator:
         )
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
         self.classes = ClassNotices(self.caches, self.recorder)
+        troubles = Troubles(self.caches, self.writer, self.recorder, self.metrics, supply)
         self.pending = PendingPods(
-            self.caches, self.writer, self.recorder, self.metrics, interval=options.pending_every
+            self.caches, self.writer, self.recorder, self.metrics, troubles, interval=options.pending_every
         )
         self.admission = Admission(self.caches, supply, client)
         self.wakeups = Wakeups(

@@ -1,6 +1,6 @@
 """Pending Pods that ask for extended resources which were not rewritten: why, said on the Pod. Lease holder only.
 
-Most carry no mark of ours, so no watch selects them; a paginated list of unscheduled Pods finds them. Of the others,
+Most carry no mark of ours, so no watch selects them; a paginated list of pending Pods finds them. Of the others,
 which are served for one name and left alone for another, the caches know.
 """
 
@@ -14,10 +14,11 @@ import structlog
 
 from drabridge.core.errors import Conflict, DrabridgeError, InvalidInput, Missing, Refused
 from drabridge.core.podview import PodView
-from drabridge.core.policy import MissedPods
+from drabridge.core.policy import Delivery, MissedPods
 from drabridge.core.reasons import Reason, with_cure
 from drabridge.core.rewrite import DELIVERY_LABEL, ClaimNames, Objection, Rewrite, decide, our_claim
 from drabridge.delivery.metrics import Metrics
+from drabridge.delivery.troubles import Troubles
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client
 from drabridge.kube.clock import SYSTEM, Clock
@@ -84,6 +85,7 @@ class PendingPods:
         client: Client,
         recorder: Recorder,
         metrics: Metrics,
+        troubles: Troubles,
         *,
         interval: float,
         clock: Clock = SYSTEM,
@@ -92,6 +94,7 @@ class PendingPods:
         self._client = client
         self._recorder = recorder
         self._metrics = metrics
+        self._troubles = troubles
         self._interval = interval
         self._recreation = Recreation(clock)
         self._clock = clock
@@ -106,35 +109,57 @@ class PendingPods:
             await self._clock.pause(stop, self._interval)
 
     async def look(self) -> None:
-        """Look once: record an event on each Pod that is left alone for a reason its author can remove."""
+        """Look once: record an event on each Pod that is left alone for a reason its author can remove.
+
+        What keeps Pods from their devices is looked for by `Troubles`, which needs the same list.
+        """
         reasons: Counter[Reason] = Counter()
+        waiting: list[tuple[PodView, str]] = []
         self._recreation.begin_round(answered=await self._is_registered())
-        for pod in await self._pods():
+        listed = await self._listed()
+        for pod in self._left_alone(listed):
             for objection in self._objections(pod):
                 reasons[objection.reason] += 1
+                if objection.reason is Reason.NATIVE:
+                    waiting += self._waits(pod, objection.resource)
                 await self._tell(pod, objection)
+        for pod in listed:
+            if _is_of_bind(pod) and not pod.node_name:
+                waiting += [each for ask in pod.extended() for each in self._waits(pod, ask.resource)]
         self._metrics.left_alone.clear()
         for reason, count in reasons.items():
             self._metrics.left_alone.labels(reason).set(count)
+        await self._troubles.look(listed, waiting)
 
-    async def _pods(self) -> list[PodView]:
-        """Unscheduled Pods that ask for extended resources, and copies that nothing else of us looks at."""
-        pods = [record.pod for record in self._caches.pods if not record.pod.node_name]
+    async def _listed(self) -> list[PodView]:
+        """All pending Pods that were not rewritten."""
+        pods = []
         async for page in self._client.list_pages(
-            PODS, field_selector="status.phase=Pending", label_selector=f"!{DELIVERY_LABEL}"
+            PODS, field_selector="status.phase=Pending", label_selector=f"{DELIVERY_LABEL} notin ({Delivery.REWRITE})"
         ):
             for raw in page["items"]:
                 try:
                     pods.append(PodView.of(raw))
                 except InvalidInput as error:
                     _log.warning("cannot read a Pod", error=str(error))
+        return [pod for pod in pods if not pod.deleting]
+
+    def _left_alone(self, listed: list[PodView]) -> list[PodView]:
+        """Unscheduled Pods that ask for extended resources, and copies that nothing else of us looks at."""
+        cached = [record.pod for record in self._caches.pods if not record.pod.node_name]
         return [
             pod
-            for pod in pods
+            for pod in (*cached, *listed)
             if pod.phase == "Pending"
             and not pod.deleting
+            and not _is_of_bind(pod)
             and (_is_bare_copy(pod) or (not pod.node_name and pod.extended()))
         ]
+
+    def _waits(self, pod: PodView, resource: str | None) -> list[tuple[PodView, str]]:
+        """A Pod with the DeviceClass that it waits for, if there is one."""
+        mapping = self._caches.cluster().classes.resolve(resource) if resource else None
+        return [(pod, mapping.device_class)] if mapping else []
 
     def _objections(self, pod: PodView) -> tuple[Objection, ...]:
         verdict = decide(pod, self._caches.cluster(pod.namespace), ClaimNames(NO_NAME))
@@ -199,6 +224,11 @@ class PendingPods:
     def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"]) -> None:
         ref = ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)
         self._recorder.record(ref, reason, note, kind, "LeaveAlone")
+
+
+def _is_of_bind(pod: PodView) -> bool:
+    """A Pod that the webhook has sent to the scheduler that calls us: it has its answers from there."""
+    return pod.labels.get(DELIVERY_LABEL) == Delivery.BIND
 
 
 def _is_bare_copy(pod: PodView) -> bool:

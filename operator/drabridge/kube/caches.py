@@ -28,7 +28,7 @@ from drabridge.core.errors import InvalidInput
 from drabridge.core.podview import PodView
 from drabridge.core.policy import PolicyView, effective
 from drabridge.core.rewrite import WATCHED, our_claim
-from drabridge.core.supply import SliceView
+from drabridge.core.supply import Published, SliceView
 from drabridge.core.usage import Usages, count
 from drabridge.kube import resources
 from drabridge.kube.client import Client
@@ -362,6 +362,11 @@ class Caches:
         """The views of a store that is indexed by namespace."""
         views = (store.get(key) for key in store.keys_of(namespace))
         return [view for view in views if view is not None]
+
+    def published(self) -> Published:
+        """The devices that ResourceSlices publish."""
+        published: Published = self._keep("published", lambda: Published.of(self.slices), self.slices)
+        return published
 
     def usage(self) -> Usages:
         """What is in use, by resource name and delivery."""

@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from cluster_site import Site
 from conftest import GATE_OFF, GATE_ON, SITE_OPTIONS, InFullView
-from real_site import HARDWARE, RealSite
+from real_site import RealSite, start
 from upstream.build import built
 from upstream.controlplane import ControlPlane
-from upstream.installation import Installation
 from upstream.node_programs import PROGRAMS
-from upstream.realnode import RealNode, missing
+from upstream.realnode import missing
 
 MUST = os.environ.get("DRABRIDGE_REAL_NODE") == "must"
-VERSIONS = {"Rewrite": GATE_OFF, "Native": GATE_ON}
+VERSIONS = {"Rewrite": GATE_OFF, "Native": GATE_ON, "Bind": GATE_ON}
 
 NewPlane = Callable[[str, str], ControlPlane]
 NewSite = Callable[..., Awaitable[RealSite]]
@@ -56,24 +54,16 @@ def real_plane(possible: None, controlplane_binary: Path, controlplane_directory
     return make
 
 
-async def start(plane: ControlPlane, stack: AsyncExitStack, delivery: str, kubelet: str | None) -> RealSite:
-    """Start a control plane, a node and drabridge; the stack ends them."""
-    stack.push_async_callback(plane.stop)
-    await plane.start()
-    node = await stack.enter_async_context(RealNode(plane, version=kubelet, hardware=HARDWARE))
-    site = Site(plane, await stack.enter_async_context(Installation(plane, options=SITE_OPTIONS)))
-    return RealSite(site, node, delivery)
-
-
 @pytest_asyncio.fixture(scope="session")
 async def real(request: pytest.FixtureRequest, real_plane: NewPlane) -> AsyncIterator[RealSite]:
     """A cluster with a real node and all kinds of devices, for tests that leave it as it was.
 
-    As "Rewrite" it is a 1.35 whose names drabridge serves, as "Native" a 1.37 whose names are left to kube-scheduler.
+    As "Rewrite" it is a 1.35 whose names drabridge serves, as "Native" a 1.37 whose names are left to kube-scheduler,
+    as "Bind" a 1.37 whose devices drabridge allocates.
     """
     plane = real_plane(f"real-{request.param.lower()}", VERSIONS[request.param])
     async with AsyncExitStack() as stack:
-        real = await start(plane, stack, request.param, plane.version)
+        real = await start(plane, stack, request.param, plane.version, options=SITE_OPTIONS)
         await real.serve_all(AsyncExitStack())
         yield real
 
@@ -84,7 +74,7 @@ async def new_real(real_plane: NewPlane, unique: Callable[[], str], afterwards: 
 
     async def make(version: str, *, kubelet: str | None = None, delivery: str = "Rewrite") -> RealSite:
         plane = real_plane(unique(), version)
-        return await start(plane, afterwards, delivery, kubelet or plane.version)
+        return await start(plane, afterwards, delivery, kubelet or plane.version, options=SITE_OPTIONS)
 
     return make
 

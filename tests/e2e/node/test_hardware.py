@@ -1,6 +1,6 @@
 """Hardware that is more than a list of devices: partitions, shares, taints and health, on a 1.37 that knows them.
 
-Each test runs with names that are left to kube-scheduler and with names that drabridge serves there.
+Each test runs with names that are left to kube-scheduler, and with names that drabridge serves by Rewrite or by Bind.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from real_site import GPUS, HARDWARE, RealSite, simple
 from upstream.api import Object, wait_for
 from upstream.realnode import Hardware
 
-pytestmark = [pytest.mark.node, pytest.mark.parametrize("real", ["Native"], indirect=True, scope="session")]
+pytestmark = pytest.mark.node
+ON = {"Native": "Native", "Rewrite": "Native", "Bind": "Bind"}
+"""Delivery -> the cluster that it is tried on."""
+
+EACH = pytest.mark.parametrize(("delivery", "real"), ON.items(), indirect=True, scope="session")
 
 
-@pytest_asyncio.fixture(params=["Native", "Rewrite"], autouse=True)
+@pytest_asyncio.fixture(autouse=True)
 async def delivery(request: pytest.FixtureRequest, real: RealSite) -> AsyncIterator[str]:
     """How the GPUs are served during the test."""
-    real.delivery = request.param
+    usual, real.delivery = real.delivery, request.param
     await real.site.set_policy("gpu", {"delivery": request.param})
     await real.delivered("gpu", request.param)
     yield request.param
-    real.delivery = "Native"
-    await real.site.set_policy("gpu", {"delivery": "Auto"})
-    await real.delivered("gpu", "Native")
+    real.delivery = usual
+    await real.site.set_policy("gpu", {"delivery": "Auto" if usual == "Native" else usual})
+    await real.delivered("gpu", usual)
 
 
 @pytest_asyncio.fixture
@@ -58,6 +62,7 @@ def consuming(name: str, memory: str) -> Object:
     return {"name": name, "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": memory}}}]}
 
 
+@EACH
 async def test_partitions_and_the_whole_are_not_used_at_once(real: RealSite, ns: str, undo: AsyncExitStack) -> None:
     counters = ({"name": "card", "counters": {"memory": {"value": "80Gi"}}},)
     devices = (consuming("whole", "80Gi"), consuming("half-0", "40Gi"), consuming("half-1", "40Gi"))
@@ -70,6 +75,7 @@ async def test_partitions_and_the_whole_are_not_used_at_once(real: RealSite, ns:
     assert names(real, await real.started(next_one)) == {"whole"}
 
 
+@EACH
 async def test_shares_of_a_device_go_to_several_pods(real: RealSite, ns: str, undo: AsyncExitStack) -> None:
     memory = {"value": "80Gi", "requestPolicy": {"default": "40Gi", "validValues": ["40Gi", "80Gi"]}}
     device = {"name": "large", "allowMultipleAllocations": True, "capacity": {"memory": memory}}
@@ -83,6 +89,7 @@ async def test_shares_of_a_device_go_to_several_pods(real: RealSite, ns: str, un
     await real.started(third)
 
 
+@EACH
 async def test_a_device_that_is_tainted_while_it_is_in_use_is_taken_out_of_use(
     real: RealSite, ns: str, undo: AsyncExitStack
 ) -> None:
@@ -100,7 +107,7 @@ async def test_a_device_that_is_tainted_while_it_is_in_use_is_taken_out_of_use(
     assert names(real, await real.started(third)) == {sick}
 
 
-@pytest.mark.parametrize("delivery", ["Native"], indirect=True)
+@pytest.mark.parametrize(("delivery", "real"), [("Native", "Native")], indirect=True, scope="session")
 async def test_a_rewritten_pod_says_that_its_device_is_unhealthy_and_a_native_one_does_not(
     real: RealSite, ns: str, undo: AsyncExitStack, delivery: str
 ) -> None:
@@ -122,5 +129,6 @@ async def test_a_rewritten_pod_says_that_its_device_is_unhealthy_and_a_native_on
 
     (said,) = await wait_for(unhealthy, "the Pod to say so")
     assert said["message"] == "too hot"
+    await real.told(rewritten, "DeviceUnhealthy", said["resourceID"], "too hot")
     # One report had both devices. The kubelet looks at resources.claims alone, which a native Pod does not have.
     assert await told(native) == []

@@ -1,7 +1,7 @@
 """What KEP-5004's own end-to-end tests ask, and the life of Pods around it, by what the containers see.
 
-Each test runs where drabridge rewrites Pods and where kube-scheduler serves them. Numbers in names are those of
-upstream's list (KEP-5004, "Test Plan"; test/e2e/dra).
+Each test runs where drabridge rewrites Pods, where kube-scheduler serves them, and where drabridge allocates their
+devices. Numbers in names are those of upstream's list (KEP-5004, "Test Plan"; test/e2e/dra).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from upstream.api import MERGE_PATCH, wait_for
 if TYPE_CHECKING:
     from upstream.api import Object
 
-BOTH = pytest.mark.parametrize("real", ["Rewrite", "Native"], indirect=True, scope="session")
 LONG = pytest.mark.node
+BIND_LONG = pytest.param("Bind", marks=LONG)
+EACH = pytest.mark.parametrize("real", ["Rewrite", "Native", "Bind"], indirect=True, scope="session")
+BIND_IS_LONG = pytest.mark.parametrize("real", ["Rewrite", "Native", BIND_LONG], indirect=True, scope="session")
 THREE = (FPGA, GPU, NIC)
-
-pytestmark = BOTH
 
 
 def kinds(real: RealSite, live: Object, name: str = "main") -> dict[str, int]:
@@ -39,6 +39,7 @@ async def counted(real: RealSite, kind: str, allocated: int) -> None:
     )
 
 
+@EACH
 async def test_1_one_container_with_one_resource(real: RealSite, ns: str) -> None:
     live = await real.start(ns, simple())
     assert kinds(real, live) == {"gpu.example.com": 1}
@@ -47,17 +48,19 @@ async def test_1_one_container_with_one_resource(real: RealSite, ns: str) -> Non
         bound = await real.site.bound_back(live)
         seen = {f"{each['driver']}/{each['pool']}/{each['device']}" for each in allocation(bound)}
         assert seen == set(real.look(live).devices)
-    else:
+    elif real.delivery == "Native":
         assert not any("drabridge" in entry["manager"] for entry in live["metadata"]["managedFields"])
 
 
 @LONG
+@EACH
 async def test_2_one_container_with_three_resources(real: RealSite, ns: str) -> None:
     live = await real.start(ns, body("three", container(limits=dict.fromkeys(THREE, 1))))
     assert kinds(real, live) == {"fpga.example.com": 1, "gpu.example.com": 1, "nic.example.com": 1}
 
 
 @LONG
+@EACH
 async def test_3_three_containers_with_one_resource_each(real: RealSite, ns: str) -> None:
     each = (container(f"c{index}", limits={name: 1}) for index, name in enumerate(THREE))
     live = await real.start(ns, body("each", *each))
@@ -65,6 +68,7 @@ async def test_3_three_containers_with_one_resource_each(real: RealSite, ns: str
     assert seen == [{"fpga.example.com": 1}, {"gpu.example.com": 1}, {"nic.example.com": 1}]
 
 
+@EACH
 async def test_4_three_containers_with_one_two_and_three_resources(real: RealSite, ns: str) -> None:
     each = (container(f"c{index}", limits=dict.fromkeys(THREE[1 : index + 2], 1)) for index in range(2))
     live = await real.start(ns, body("more", *each, container("c2", limits={GPU: 3, NIC: 2, FPGA: 1})))
@@ -75,6 +79,7 @@ async def test_4_three_containers_with_one_two_and_three_resources(real: RealSit
     assert not apart[0] & apart[1] | apart[0] & apart[2] | apart[1] & apart[2]
 
 
+@BIND_IS_LONG
 async def test_7_devices_are_free_when_their_pod_has_ended_although_it_is_still_there(real: RealSite, ns: str) -> None:
     ends = container(limits={GPU: 8}, command=["sleep", "1"])
     live = await real.start(ns, body("ends", ends, restartPolicy="Never"))
@@ -84,6 +89,7 @@ async def test_7_devices_are_free_when_their_pod_has_ended_although_it_is_still_
     await real.start(ns, simple("next", 8))
 
 
+@EACH
 async def test_8_a_second_pod_waits_while_the_devices_are_taken_and_gets_them_afterwards(
     real: RealSite, ns: str
 ) -> None:
@@ -101,6 +107,7 @@ async def test_8_a_second_pod_waits_while_the_devices_are_taken_and_gets_them_af
     assert kinds(real, live) == {"gpu.example.com": 4}
 
 
+@BIND_IS_LONG
 async def test_init_containers_and_sidecars_see_what_the_mappings_say(real: RealSite, ns: str) -> None:
     init = (
         container("sidecar", limits={GPU: 1}, restartPolicy="Always"),
@@ -119,6 +126,7 @@ async def test_init_containers_and_sidecars_see_what_the_mappings_say(real: Real
     assert real.look(live, "warm-up").at < real.look(live).at
 
 
+@BIND_IS_LONG
 async def test_a_claim_of_the_pods_own_comes_besides(real: RealSite, ns: str) -> None:
     request = {"name": "gpu", "exactly": {"deviceClassName": GPUS, "count": 2}}
     claim = {"metadata": {"name": "mine"}, "spec": {"devices": {"requests": [request]}}}
@@ -135,6 +143,7 @@ async def test_a_claim_of_the_pods_own_comes_besides(real: RealSite, ns: str) ->
 
 
 @LONG
+@EACH
 async def test_jobs_finish_and_free_their_devices(real: RealSite, ns: str) -> None:
     worker = container("worker", limits={GPU: 3}, command=["sleep", "0.5"])
     template = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [worker]}}
@@ -157,6 +166,7 @@ async def test_jobs_finish_and_free_their_devices(real: RealSite, ns: str) -> No
 
 
 @LONG
+@EACH
 async def test_a_deployment_is_rolled_over_on_a_full_node(real: RealSite, ns: str) -> None:
     template: Object = {
         "metadata": {"labels": {"app": "web", "round": "1"}},
@@ -184,6 +194,7 @@ async def test_a_deployment_is_rolled_over_on_a_full_node(real: RealSite, ns: st
 
 
 @LONG
+@EACH
 async def test_a_pod_that_is_deleted_while_it_is_pending_leaves_nothing(real: RealSite, ns: str) -> None:
     made = await real.site.create(ns, simple("big", 9))
     if real.delivery == "Rewrite":
@@ -194,6 +205,7 @@ async def test_a_pod_that_is_deleted_while_it_is_pending_leaves_nothing(real: Re
 
 
 @LONG
+@EACH
 async def test_a_pod_that_is_deleted_while_its_devices_are_prepared_leaves_nothing(
     real: RealSite, ns: str, afterwards: AsyncExitStack
 ) -> None:
@@ -207,6 +219,7 @@ async def test_a_pod_that_is_deleted_while_its_devices_are_prepared_leaves_nothi
     assert real.node.seen(made, "main") is None
 
 
+@BIND_IS_LONG
 async def test_a_pod_that_is_deleted_by_force_frees_its_devices(real: RealSite, ns: str) -> None:
     live = await real.start(ns, simple("first", 8))
     await real.delete(live, gracePeriodSeconds=0)
@@ -216,6 +229,7 @@ async def test_a_pod_that_is_deleted_by_force_frees_its_devices(real: RealSite, 
 
 
 @LONG
+@EACH
 async def test_a_restart_of_the_kubelet_is_not_noticed(real: RealSite, ns: str) -> None:
     before = await real.phase(await real.start(ns, simple("before", 3)), "Running")
     await real.node.restart("kubelet")
@@ -228,6 +242,7 @@ async def test_a_restart_of_the_kubelet_is_not_noticed(real: RealSite, ns: str) 
 
 
 @LONG
+@EACH
 async def test_a_restart_of_the_driver_is_not_noticed(real: RealSite, ns: str) -> None:
     before = await real.phase(await real.start(ns, simple("before", 3)), "Running")
     await real.node.restart(GPUS)
@@ -238,17 +253,21 @@ async def test_a_restart_of_the_driver_is_not_noticed(real: RealSite, ns: str) -
     await wait_for(real.node.cdi_specs, "the first to be unprepared", until=lambda specs: len(specs) == 1)
 
 
+@BIND_IS_LONG
 async def test_a_pod_starts_when_preparing_has_been_healed(real: RealSite, ns: str, afterwards: AsyncExitStack) -> None:
     await changed(real, afterwards, prepare_error="the device does not answer")
     made = await real.site.create(ns, simple())
     event = await real.of_kubelet(made, "FailedPrepareDynamicResources")
     assert "the device does not answer" in event["message"]
+    await real.told(made, "PreparingFails", "the device does not answer", "see the DRA driver's log")
     assert real.node.seen(made, "main") is None
     await real.node.change(GPUS, HARDWARE[GPUS])
     await real.started(made, deadline=90)
+    await real.over(made)
 
 
 @LONG
+@EACH
 async def test_pods_start_and_end_although_the_operator_is_down(real: RealSite, ns: str) -> None:
     ending = await real.start(ns, simple("ending", 4))
     stored = await real.site.create(ns, simple("stored", 2))
@@ -258,8 +277,7 @@ async def test_pods_start_and_end_although_the_operator_is_down(real: RealSite, 
     if real.delivery == "Native":
         await real.started(stored)
         await real.start(ns, simple("meanwhile", 2))
-    await real.installed.start_replica()
-    await real.installed.wait_trusted()
+    await real.start_operator()
     await real.started(stored)
     assert bool(claim_name(stored)) == (real.delivery == "Rewrite")
     await real.start(ns, simple("afterwards", 4))

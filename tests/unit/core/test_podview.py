@@ -21,7 +21,40 @@ def test_a_view_holds_what_decisions_need() -> None:
         .with_spec(nodeName="n1", schedulerName="other-scheduler")
         .with_status(
             phase="Running",
-            conditions=[{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False"}],
+            conditions=[
+                {"type": "Ready", "status": "True"},
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+                {"type": "drabridge.io/DevicesUsable", "status": "False", "reason": "DriverMissing", "message": "why"},
+                {"type": "drabridge.io/DevicesAllocated", "status": "True", "reason": "DevicesAllocated"},
+            ],
+            initContainerStatuses=[
+                {"name": "i", "allocatedResourcesStatus": [{"name": "claim:gpu", "resources": None}]}
+            ],
+            containerStatuses=[
+                {
+                    "name": "main",
+                    "allocatedResourcesStatus": [
+                        {
+                            "name": "claim:gpu",
+                            "resources": [
+                                {"resourceID": "b", "health": "Unhealthy", "message": "too hot"},
+                                {"resourceID": "c", "health": "Healthy"},
+                                {"resourceID": "d", "health": "Unknown"},
+                            ],
+                        }
+                    ],
+                },
+                {
+                    "name": "other",
+                    "allocatedResourcesStatus": [
+                        {
+                            "name": "claim:gpu",
+                            "resources": [{"resourceID": "b", "health": "Unhealthy", "message": "too hot"}],
+                        },
+                        {"name": "claim:nic", "resources": [{"resourceID": "a", "health": "Unhealthy"}]},
+                    ],
+                },
+            ],
             extendedResourceClaimStatus={"resourceClaimName": "web-extended-resources-x"},
         )
         .view()
@@ -33,7 +66,14 @@ def test_a_view_holds_what_decisions_need() -> None:
     assert view.owner == OwnerView("ReplicaSet", "web-1", "u0")
     assert view.resource_claims == (PodClaim("mine", "my-claim", None), PodClaim("other", None, "a-template"))
     assert (view.node_name, view.scheduler_name, view.phase) == ("n1", "other-scheduler", "Running")
-    assert view.conditions == {"Ready": "True", "PodScheduled": "False"}
+    assert view.conditions == {
+        "Ready": "True",
+        "PodScheduled": "False",
+        "drabridge.io/DevicesUsable": "False",
+        "drabridge.io/DevicesAllocated": "True",
+    }
+    assert view.denied == {"drabridge.io/DevicesUsable": ("DriverMissing", "why")}
+    assert view.unhealthy == ("a", "b (too hot)")
     assert view.extended_claim == "web-extended-resources-x"
 
 

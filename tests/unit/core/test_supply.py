@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from drabridge.core.resourceslice import newest
-from drabridge.core.supply import ClassSelectors, SliceView
+from drabridge.core.supply import ClassSelectors, Published, SliceView
 
 DRIVER = "gpu.example.com"
 
 
-def view(*devices: dict[str, Any], name: str = "s", pool: str = "p", generation: int = 1) -> SliceView:
+def view(
+    *devices: dict[str, Any], name: str = "s", pool: str = "p", generation: int = 1, expected: int = 1
+) -> SliceView:
     spec = {
         "driver": DRIVER,
-        "pool": {"name": pool, "generation": generation, "resourceSliceCount": 1},
+        "pool": {"name": pool, "generation": generation, "resourceSliceCount": expected},
         "devices": [{"name": f"d{number}", **device} for number, device in enumerate(devices)],
     }
     return SliceView.of({"metadata": {"name": name}, "spec": spec})
@@ -63,3 +65,33 @@ def test_only_the_newest_generation_of_each_pool_counts() -> None:
 def test_a_slice_is_equal_to_itself_and_not_to_one_with_another_device() -> None:
     assert view(model("a")) == view(model("a")) != view(model("b"))
     assert view(model("a")).devices() == [{"name": "d0", **model("a")}]
+
+
+def tainted(*effects: str) -> dict[str, Any]:
+    return {"taints": [{"key": f"k{number}", "effect": effect} for number, effect in enumerate(effects)]}
+
+
+PUBLISHED = {
+    "a pool of two slices": (
+        [view({}, name="one", expected=2), view({"name": "x"}, name="two", expected=2)],
+        {"p": {"d0": "", "x": ""}},
+    ),
+    "a pool of which a slice is missing": ([view({}, expected=2)], {"p": None}),
+    "a generation that is left over": ([view({"name": "old"}, name="old"), view({}, generation=2)], {"p": {"d0": ""}}),
+    "a generation that is not whole yet": ([view({}, name="old"), view({}, generation=2, expected=2)], {"p": None}),
+    "a pool without devices": ([view()], {"p": {}}),
+    "two pools": ([view({}), view({}, pool="q", name="t")], {"p": {"d0": ""}, "q": {"d0": ""}}),
+    "taints": (
+        [view(tainted("NoExecute"), tainted("None"), tainted("None", "NoSchedule"))],
+        {"p": {"d0": "k0:NoExecute", "d1": "", "d2": "k1:NoSchedule"}},
+    ),
+    "a taint with a value": (
+        [view({"taints": [{"key": "hot", "value": "yes", "effect": "NoSchedule"}]})],
+        {"p": {"d0": "hot=yes:NoSchedule"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("slices", "want"), PUBLISHED.values(), ids=PUBLISHED)
+def test_devices_that_are_published(slices: list[SliceView], want: dict[str, dict[str, str] | None]) -> None:
+    assert Published.of(slices).pools == {(DRIVER, pool): devices for pool, devices in want.items()}

@@ -20,15 +20,21 @@ from drabridge.core.explanation.page import NOT_SEEN, HeldUp, Page, Section, rel
 from drabridge.core.fitting import Barred, Fitting, shape_of
 from drabridge.core.inventory.claims import ClaimRecord
 from drabridge.core.inventory.cluster import Inventory, Kind
+from drabridge.core.inventory.nodes import untolerated
 from drabridge.core.inventory.pods import EventRecord, PodRecord
 from drabridge.core.podview import Ask, ContainerKind
 from drabridge.core.policy import Coexistence
 from drabridge.core.quantity import Quantity
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.rewrite import ClaimNames, Rewrite, decide, our_claim
+from drabridge.core.supply import Published
+from drabridge.core.trouble import FAILED_TO_PREPARE, Holding, Trouble, trouble_of, without_devices
 
 NO_NAME: Final = "drabridge-0000000000000000"
 """For decisions that are not carried out."""
+
+RUNS_ON: Final = frozenset({Reason.DEVICE_UNPUBLISHED, Reason.DEVICE_UNHEALTHY})
+"""What does not keep containers from running that run already."""
 
 _REASONS_SHOWN: Final = 5
 _EVENTS_SHOWN: Final = 5
@@ -65,6 +71,8 @@ def _conclusion(pod: PodRecord, claims: list[ClaimRecord], held_up: HeldUp | Non
         return f"It has ended ({pod.view.phase}) and needs no devices."
     if held_up and held_up.reason == NOT_SEEN:
         return f"It is {pod.view.phase or 'there'}{place}; whether it gets devices cannot be told."
+    if held_up and held_up.reason in RUNS_ON and pod.view.phase == "Running":
+        return f"It is Running{place}, with {counted(count, 'device')}, and something is wrong: {held_up.reason}."
     if held_up:
         return f"It is held up: {held_up.reason}."
     if count:
@@ -299,6 +307,54 @@ def _told(event: EventRecord) -> str:
     return f"{event.last} {event.source}: {event.reason}: {event.message}"
 
 
+def _no_devices(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """A class that selects no device, without an expression that fails: then its driver is not there."""
+    if not pod.waiting or {Kind.SLICES, Kind.CLASSES, Kind.CLAIMS} & cluster.unseen.keys():
+        return None
+    classes = [request.device_class for claim in _unallocated(pod, cluster) for request in claim.requests]
+    if not our_claim(pod.view):
+        names = [cluster.class_map.resolve(name) for name in _names(pod) if name not in cluster.plugin_nodes]
+        classes += [mapping.device_class for mapping in names if mapping]
+    for name in classes:
+        selection = cluster.selections.get(name)
+        if selection and not (selection.devices or selection.broken or selection.failed):
+            return _in_trouble(without_devices(name))
+    return None
+
+
+def _unallocated(pod: PodRecord, cluster: Inventory) -> list[ClaimRecord]:
+    claims = [claim for claim in claims_of(pod, cluster) if claim.results is None]
+    return [claim for claim in claims if not any(request.alternative for request in claim.requests)]
+
+
+def _devices_unusable(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
+    """Devices and a node, and yet it cannot use them: what the operator says of it as well."""
+    if not pod.view.node_name or pod.ended or {Kind.SLICES, Kind.CLAIMS} & cluster.unseen.keys():
+        return None
+    claim = cluster.own_claim(pod)
+    results = (claim.view.results if claim else None) or ()
+    said = (event for event in reversed(_warnings(pod, cluster)) if event.reason == FAILED_TO_PREPARE)
+    holding = Holding.of(pod.view, results, next((event.message for event in said), ""))
+    trouble = trouble_of(holding, _published(cluster))
+    return _in_trouble(trouble) if trouble else None
+
+
+def _published(cluster: Inventory) -> Published:
+    pools: dict[tuple[str, str], dict[str, str] | None] = {
+        key: {} if pool.complete else None for key, pool in cluster.pools.items()
+    }
+    for placed in cluster.devices:
+        pool = pools[placed.pool.driver, placed.pool.name]
+        if pool is not None:
+            taint = untolerated(cluster.taints_of(placed), ())
+            pool[placed.device.name] = str(taint) if taint else ""
+    return Published(pools)
+
+
+def _in_trouble(trouble: Trouble) -> HeldUp:
+    return HeldUp(trouble.reason, trouble.detail, (CURES[trouble.reason],))
+
+
 def _node_says(pod: PodRecord, cluster: Inventory) -> HeldUp | None:
     """Devices and a node, and yet it does not start: the kubelet's last warning is all that is known."""
     if not pod.view.node_name or pod.view.phase != "Pending":
@@ -319,9 +375,11 @@ HOLD_UPS: Final[tuple[Callable[[PodRecord, Inventory], HeldUp | None], ...]] = (
     _claim_missing,
     _bridge_waits,
     _class_missing,
+    _no_devices,
     _does_not_fit,
     _scheduler_says,
     _without_allocation,
+    _devices_unusable,
     _node_says,
     _untold,
 )

@@ -14,6 +14,7 @@ from clusters import (
     Object,
     asking,
     claim,
+    device,
     device_class,
     exactly,
     from_template,
@@ -29,6 +30,7 @@ from clusters import (
     result,
     server,
     special,
+    taint,
     template,
     uses,
 )
@@ -193,6 +195,41 @@ def event(reason: str, message: str, source: str, kind: str = "Warning", last: s
     return made("v1", "Event", f"web.{reason}", involvedObject=about, **more)
 
 
+HELD_UP["on a node that fails for another reason"] = Case(
+    [
+        *NEW,
+        pod("web", spec=ON_NODE | uses("c"), status={"phase": "Pending"}),
+        claim("c", results=[result()], reserved=["web"]),
+        event("FailedMount", "no such volume", "kubelet"),
+    ],
+    "FailedMount",
+    "no such volume",
+    "the DRA driver's log on node-1",
+)
+HELD_UP["a class without devices"] = Case(
+    [server("v1.37.0"), node("node-1"), device_class(extendedResourceName=NAME), pod("web", asking())],
+    "NoDevicesPublished",
+    f"DeviceClass {DRIVER} selects none",
+    "start the DRA driver",
+)
+HELD_UP["a rewritten Pod whose class has no devices"] = Case(
+    [OLD[0], node("node-1"), ANNOTATED, rewritten(pod("web", asking())), claim(CLAIM, metadata=owned_by("Pod", "web"))],
+    "NoDevicesPublished",
+    DRIVER,
+    "start the DRA driver",
+)
+HELD_UP["on a node without its driver"] = Case(
+    [
+        *OLD[:1],
+        node("node-1"),
+        ANNOTATED,
+        rewritten(pod("web", asking(), spec=ON_NODE, status={"phase": "Pending"})),
+        claim(CLAIM, results=[result()], reserved=["web"], metadata=owned_by("Pod", "web")),
+    ],
+    "DriverMissing",
+    f"{DRIVER} publishes no devices any more in pool node-1",
+    "start the DRA driver",
+)
 HELD_UP["on a node that cannot prepare its devices"] = Case(
     [
         *NEW,
@@ -202,9 +239,9 @@ HELD_UP["on a node that cannot prepare its devices"] = Case(
         event("FailedPrepareDynamicResources", "checkpoint has another claim", "kubelet"),
         event("Scheduled", "assigned", "default-scheduler", "Normal"),
     ],
-    "FailedPrepareDynamicResources",
+    "PreparingFails",
     "checkpoint has another claim",
-    "the DRA driver's log on node-1",
+    "the DRA driver's log",
 )
 
 FINE: dict[str, tuple[list[Object], str]] = {
@@ -259,6 +296,37 @@ def test_nothing_holds_it_up(objects: list[Object], conclusion: str) -> None:
     page = page_of(objects)
     assert page.held_up is None
     assert page.conclusion == conclusion
+
+
+def with_devices(*published: Object) -> list[Object]:
+    """Pod web, which runs with gpu-0, and what is published of its node now."""
+    return [
+        *OLD[:1],
+        node("node-1"),
+        resource_slice("slice-1", published=list(published)),
+        ANNOTATED,
+        rewritten(pod("web", asking(), spec=ON_NODE)),
+        claim(CLAIM, results=[result()], reserved=["web"], metadata=owned_by("Pod", "web")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("published", "reason", "evidence"),
+    [
+        ([device("card-0")], "DeviceNotPublished", f"in no ResourceSlice: {DRIVER}/node-1/gpu-0"),
+        (
+            [device("gpu-0", taints=[taint("hot")])],
+            "DeviceUnhealthy",
+            f"{DRIVER}/node-1/gpu-0 (tainted hot:NoSchedule)",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_devices_of_a_pod_that_runs(published: list[Object], reason: str, evidence: str) -> None:
+    page = page_of(with_devices(*published))
+    assert page.held_up is not None
+    assert page.held_up.reason == reason
+    assert evidence in page.held_up.evidence
+    assert page.conclusion == f"It is Running on node-1, with 1 device, and something is wrong: {reason}."
 
 
 def test_what_it_got_and_by_whom() -> None:
