@@ -179,6 +179,7 @@ async def test_forged_special_claims_are_neither_used_nor_allocated(site: BindSi
     found = {each["metadata"]["name"]: each for each in await claims(site, ns)}
     assert devices_of(found["forged"]) == []
     assert "reservedFor" not in found["forged"].get("status", {})
+    await site.policy(gpu.policy, lambda shown: (shown["pods"], shown["devices"]["allocated"]) == (1, 1), "one Pod")
 
 
 async def test_a_claim_of_our_name_that_is_somebody_elses_is_left_alone_and_the_pod_is_told(

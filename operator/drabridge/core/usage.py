@@ -31,7 +31,8 @@ def count(
     """Count rewritten Pods by what they asked for, and others by their special claims: kube-scheduler's or Bind's.
 
     A special claim says which DeviceClass it uses, not under which name the Pod asked for it; it is counted under the
-    name that the class declares, else under its implicit name.
+    name that the class declares, else under its implicit name. Who makes one allocates it at once; one that nobody has
+    allocated may be anybody's, since every author of claims can write that annotation.
     """
     usages: dict[tuple[str, Delivery], Usage] = {}
     for asked, claim in rewritten:
@@ -40,7 +41,7 @@ def count(
             key = (resource, Delivery.REWRITE)
             usages[key] = usages.get(key, Usage()) + usage
     for claim in claims:
-        if claim.special and claim.owner_uid:
+        if claim.special and claim.owner_uid and claim.results is not None:
             names = {request: classes.name_of(device_class) for request, device_class in claim.classes.items()}
             for resource, usage in _of(claim, names).items():
                 key = (resource, Delivery.BIND if claim.ours else Delivery.NATIVE)

@@ -63,6 +63,11 @@ CASES: dict[str, tuple[list[tuple[Asked, ClaimView | None]], list[ClaimView], Us
         [replace(claim("a", classes={"a": "gpu"}, special=True), owner_uid="")],
         {},
     ),
+    "a special claim that nobody has allocated may be one as well": (
+        [],
+        [replace(claim("a", classes={"a": "gpu"}, special=True), results=None)],
+        {},
+    ),
     "claims that are not special are counted with their Pods only": ([], [claim("a", classes={"a": "gpu"})], {}),
 }
 
