@@ -116,7 +116,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     except KeyboardInterrupt:
         raise typer.Exit(DONE) from None
     except DrabridgeError as error:
-        sys.stderr.write(f"drabridge: {terminal.one_line(str(error))}\n")
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(UNDONE) from None
 
 

@@ -87,7 +87,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
             raise typer.Exit(HEALTHY)
         gathered = gather(filename, kubeconfig, context, complete=complete)
     except DrabridgeError as error:
-        _complain([str(error)])
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(UNDONE) from None
     diagnosis = diagnose(gathered.cluster, checks)
     _complain(gathered.unread)

@@ -112,7 +112,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         gathered = _gather(filename, kubeconfig, context, from_cluster=from_cluster)
         outcomes = _simulate(gathered, settings, namespace)
     except DrabridgeError as error:
-        terminal.complain([str(error)])
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(BAD_INPUT) from None
     terminal.complain([*gathered.unread, *gathered.unseen(_KINDS)])
     for line in placements.shown(outcomes, settings, output):

@@ -212,6 +212,33 @@ def test_doctor_knows_its_checks() -> None:
     )
 
 
+VERBS_OF_A_CLUSTER = {
+    "doctor": ["doctor"],
+    "capacity": ["capacity"],
+    "explain": ["explain", "pod/x"],
+    "simulate": ["simulate", "--from-cluster"],
+    "select": ["select", "true"],
+    "convert": ["convert", "-", "--from-cluster"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS_OF_A_CLUSTER.values(), ids=VERBS_OF_A_CLUSTER)
+def test_a_cluster_that_does_not_answer_is_one_line_with_a_cure(verb: list[str], tmp_path: Path) -> None:
+    named = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "x", **named}))
+    done = run(*verb, "--kubeconfig", str(path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("drabridge: ")
+    assert "did not reach the API server" in line
+    assert line.endswith("; see whether `kubectl version` reaches it, or choose by --kubeconfig and --context")
+
+
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     for verb in (["doctor"], ["capacity"], ["explain", "pod/x"]):
         done = run(*verb, "--kubeconfig", str(tmp_path / "none"))
