@@ -134,7 +134,9 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
         str,
         typer.Option("--drop-runtime-class", metavar="NAME", help="Remove this runtimeClassName from converted Pods."),
     ] = "",
-    output: Annotated[Output, typer.Option("--output", "-o", help="How the report looks.")] = Output.TEXT,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", metavar="FORMAT", help="The report: text or json.")
+    ] = Output.TEXT,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
