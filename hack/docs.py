@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-from typer.testing import CliRunner
+from manpages import pages
 
-from drabridge.cli import app
 from drabridge.core import reasons as module
 from drabridge.core.doctor.registry import CHECKS, THEMES
 from drabridge.delivery.metrics import Metrics
@@ -58,24 +56,6 @@ def metrics() -> str:
         names = ", ".join(f"`{label}`" for label in labels.get(family.name, ()))
         rows.append((f"`{family.name}{suffix}`", family.type, names, family.documentation))
     return page("Metrics", "On `/metrics` of every replica.", table(("metric", "type", "labels", "meaning"), rows))
-
-
-def cli() -> str:
-    """What `--help` says, of all verbs."""
-    os.environ.update(COLUMNS="100", TERM="dumb", NO_COLOR="1")
-    for name in ("KUBECONFIG", "POD_NAME", "POD_NAMESPACE"):
-        os.environ.pop(name, None)
-    text = (
-        "`drabridge` on PATH is `kubectl drabridge` as well. Shell completion: `drabridge --install-completion`; behind"
-        " `kubectl` the words are completed by kubectl's own (`kubectl completion --help`)."
-    )
-    verbs = [str(command.name) for command in app.registered_commands]
-    return page("Command line", text, "\n".join(f"## drabridge {verb}\n```\n{_help(verb)}\n```\n" for verb in verbs))
-
-
-def _help(verb: str) -> str:
-    text = CliRunner().invoke(app, [verb, "--help"]).output
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
 def doctor() -> str:
@@ -155,7 +135,7 @@ def page(title: str, text: str, body: str) -> str:
     return "\n".join(part for part in (f"{NOTE}\n# {title}", text, body) if part)
 
 
-PAGES = {"reasons.md": reasons, "metrics.md": metrics, "cli.md": cli, "rbac.md": rbac, "doctor.md": doctor}
+PAGES = {"reasons.md": reasons, "metrics.md": metrics, "rbac.md": rbac, "doctor.md": doctor, **pages(NOTE)}
 
 
 def main(arguments: list[str]) -> int:
@@ -170,6 +150,7 @@ def main(arguments: list[str]) -> int:
             lines = (present.splitlines(keepends=True), fresh.splitlines(keepends=True))
             sys.stdout.writelines(difflib.unified_diff(*lines, f"docs/{name}", f"docs/{name} (generated)"))
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(fresh)
             print(f"wrote docs/{name}")
     if stale:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from drabridge.cli import sources, terminal
 from drabridge.cli.gathering import DEVICES, NOT_IN_FILES, Gathered, gather
-from drabridge.cli.options import Context, Filenames, Kubeconfig
+from drabridge.cli.options import AllNamespaces, Context, Filenames, Kubeconfig, check_namespaces
 from drabridge.core import capacity as counting
 from drabridge.core.capacity import Grouping, Row, Shared, State, Use
 from drabridge.core.errors import DrabridgeError, InvalidInput
@@ -80,6 +80,10 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     filename: Filenames = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="With --users: only claims of this namespace.")
+    ] = None,
+    all_namespaces: AllNamespaces = False,
     by: Annotated[Grouping, typer.Option(metavar="WHAT", help="class, node, pool or model.")] = Grouping.CLASS,
     users: Annotated[bool, typer.Option("--users", help="Show who uses each device.")] = False,
     fit: Annotated[
@@ -91,6 +95,9 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     output: Annotated[Output, typer.Option("--output", "-o", metavar="FORMAT", help="table or json.")] = Output.TABLE,
 ) -> None:
     """Show it, once or again and again."""
+    check_namespaces(namespace, all_namespaces=all_namespaces)
+    if namespace and not users:
+        raise typer.BadParameter("devices are of no namespace; it is for --users", param_hint="--namespace")
     if watch and filename:
         raise typer.BadParameter("files do not change by themselves; watch a cluster", param_hint="--watch")
     if fit and users:
@@ -107,7 +114,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
             if fit:
                 code = _fit(fit, gathered, output)
             else:
-                _show(gathered, by, output, users=users)
+                _show(gathered, by, output, namespace, users=users)
             terminal.complain([*gathered.unread, *gathered.unseen(COUNTED)])
             if not watch:
                 raise typer.Exit(UNDONE if gathered.unread or _blind(gathered.cluster) else code)
@@ -116,7 +123,7 @@ def capacity(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     except KeyboardInterrupt:
         raise typer.Exit(DONE) from None
     except DrabridgeError as error:
-        sys.stderr.write(f"drabridge: {terminal.one_line(str(error))}\n")
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(UNDONE) from None
 
 
@@ -129,10 +136,10 @@ def _blind(cluster: Inventory) -> bool:
 # What there is
 
 
-def _show(gathered: Gathered, by: Grouping, output: Output, *, users: bool) -> None:
+def _show(gathered: Gathered, by: Grouping, output: Output, namespace: str | None, *, users: bool) -> None:
     cluster = gathered.cluster
     rows, shares = counting.count(cluster, by), counting.shared(cluster)
-    held = counting.uses(cluster) if users else ()
+    held = [each for each in counting.uses(cluster) if not namespace or each.claim.startswith(f"{namespace}/")]
     if output is Output.JSON:
         terminal.show([json.dumps(_as_json(by, rows, shares, held if users else None), indent=2)])
     elif not (held if users else rows):

@@ -19,7 +19,7 @@ from drabridge.api.policy import ExtendedResourcePolicy
 from drabridge.cli.manifests import Manifest, Unread, read, write
 from drabridge.cli.options import Context, Kubeconfig
 from drabridge.cli.sources import STDIN
-from drabridge.cli.terminal import one_line
+from drabridge.cli.terminal import complain, in_words, one_line
 from drabridge.cli.unified import unified
 from drabridge.cli.yamltree import parse
 from drabridge.core.classmap import ClassMap, ClassView
@@ -134,7 +134,9 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
         str,
         typer.Option("--drop-runtime-class", metavar="NAME", help="Remove this runtimeClassName from converted Pods."),
     ] = "",
-    output: Annotated[Output, typer.Option("--output", "-o", help="How the report looks.")] = Output.TEXT,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", metavar="FORMAT", help="The report: text or json.")
+    ] = Output.TEXT,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -159,7 +161,7 @@ def convert(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by ke
         results = [*faults, *_convert(found, conversion, templates)]
         results = _apply(results, options)
     except DrabridgeError as error:
-        typer.echo(f"drabridge: {error}", err=True)
+        complain([in_words(error)])
         raise typer.Exit(BAD_INPUT) from error
     _report(results, options)
     if any(each.outcome is Outcome.BROKEN for result in results for each in result.findings):

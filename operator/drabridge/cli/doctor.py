@@ -13,7 +13,7 @@ from rich.text import Text
 
 from drabridge.cli import terminal
 from drabridge.cli.gathering import NOT_IN_FILES, Gathered, gather
-from drabridge.cli.options import Context, Filenames, Kubeconfig
+from drabridge.cli.options import AllNamespaces, Context, Filenames, Kubeconfig, check_namespaces
 from drabridge.core.cluster import Gate
 from drabridge.core.doctor.findings import Check, Finding, Severity, counted
 from drabridge.core.doctor.registry import THEMES, Diagnosis, chosen, diagnose
@@ -69,6 +69,10 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     filename: Filenames = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Leave out what concerns objects of other namespaces.")
+    ] = None,
+    all_namespaces: AllNamespaces = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Make these checks only; ids or themes, separated by commas.")
     ] = None,
@@ -80,6 +84,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
     output: Annotated[Output, typer.Option("--output", "-o", metavar="FORMAT", help="table or json.")] = Output.TABLE,
 ) -> None:
     """Examine, and say what was found."""
+    check_namespaces(namespace, all_namespaces=all_namespaces)
     try:
         checks = chosen(_words(only), _words(skip))
         if listing:
@@ -87,9 +92,10 @@ def doctor(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
             raise typer.Exit(HEALTHY)
         gathered = gather(filename, kubeconfig, context, complete=complete)
     except DrabridgeError as error:
-        _complain([str(error)])
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(UNDONE) from None
     diagnosis = diagnose(gathered.cluster, checks)
+    diagnosis = diagnosis.within(namespace) if namespace else diagnosis
     _complain(gathered.unread)
     if output is Output.JSON:
         terminal.show([json.dumps(_as_json(gathered, diagnosis), indent=2)])

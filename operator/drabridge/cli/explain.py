@@ -99,7 +99,7 @@ def explain(
         _complain(gathered)
         page = _page(kind, name, namespace, gathered.cluster)
     except DrabridgeError as error:
-        sys.stderr.write(f"drabridge: {terminal.one_line(str(error))}\n")
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(UNDONE) from None
     if output is Output.JSON:
         sys.stdout.write(json.dumps(_as_json(page), indent=2) + "\n")

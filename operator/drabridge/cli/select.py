@@ -109,7 +109,7 @@ def select(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by key
         _complain([selection.compile_failure(verdicts.OWNER, 0, str(error))])
         code = BAD_INPUT
     except DrabridgeError as error:
-        _complain([str(error)])
+        _complain([terminal.in_words(error)])
         code = BAD_INPUT
     raise typer.Exit(code)
 

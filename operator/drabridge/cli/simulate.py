@@ -11,7 +11,7 @@ import typer
 
 from drabridge.cli import jsonlines, placements, scenarios, sources, terminal
 from drabridge.cli.gathering import DEVICES, Gathered, gather, manifests
-from drabridge.cli.options import Context, Filenames, Kubeconfig
+from drabridge.cli.options import AllNamespaces, Context, Filenames, Kubeconfig, check_namespaces
 from drabridge.cli.placements import Output
 from drabridge.cli.progress import bar
 from drabridge.core.allocation.features import JSON_NAMES, Features
@@ -82,9 +82,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only Pods of this namespace.")] = None,
-    all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Pods of all namespaces, which is the default.")
-    ] = False,
+    all_namespaces: AllNamespaces = False,
     strategy: Annotated[
         Strategy, typer.Option(metavar="NAME", help="FirstFit (as kube-scheduler), Pack or Spread.")
     ] = Strategy.FIRST_FIT,
@@ -102,8 +100,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
 ) -> None:
     """Simulate, or answer lines."""
     _check_options(call, from_cluster=from_cluster, jsonl=jsonl)
-    if namespace and all_namespaces:
-        raise typer.BadParameter("choose one namespace or all", param_hint="--all-namespaces")
+    check_namespaces(namespace, all_namespaces=all_namespaces)
     faults = UpstreamFaults.all() if (jsonl if upstream_faults is None else upstream_faults) else UpstreamFaults()
     if jsonl:
         raise typer.Exit(jsonlines.run(filename or [sources.STDIN], sys.stdout, scenarios.answers(faults, strategy)))
@@ -112,7 +109,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - an option each; typer passes them by k
         gathered = _gather(filename, kubeconfig, context, from_cluster=from_cluster)
         outcomes = _simulate(gathered, settings, namespace)
     except DrabridgeError as error:
-        terminal.complain([str(error)])
+        terminal.complain([terminal.in_words(error)])
         raise typer.Exit(BAD_INPUT) from None
     terminal.complain([*gathered.unread, *gathered.unseen(_KINDS)])
     for line in placements.shown(outcomes, settings, output):

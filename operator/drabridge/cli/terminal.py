@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from drabridge.core.errors import DrabridgeError, Unavailable
+
 _GAP: Final = "  "
 _NARROWEST: Final = 30
 """Columns that the last cell of a row must have to stand beside the others; else it goes below them."""
@@ -49,6 +51,13 @@ def complain(messages: Iterable[str]) -> None:
     """Write messages to standard error, each on one line that begins with our name."""
     for message in messages:
         sys.stderr.write(f"drabridge: {one_line(message)}\n")
+
+
+def in_words(error: DrabridgeError) -> str:
+    """What a verb says before it ends; what the API server's absence does not tell by itself is the cure."""
+    if isinstance(error, Unavailable):
+        return f"{error}; see whether `kubectl version` reaches it, or choose by --kubeconfig and --context"
+    return str(error)
 
 
 def shortened(text: str, room: int) -> str:

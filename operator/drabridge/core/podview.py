@@ -20,7 +20,7 @@ from drabridge.core.quantity import Quantity
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server fills in for an empty `spec.schedulerName`."""
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR: Final = "kubernetes.io/config.mirror"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _OURS: Final = "drabridge.io/"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -222,7 +222,7 @@ class PodView:
     @property
     def mirror(self) -> bool:
         """Whether this is the API server's picture of a static Pod, which nobody schedules."""
-        return _MIRROR in self.annotations
+        return MIRROR in self.annotations
 
     def extended(self) -> tuple[Ask, ...]:
         """Everything that containers ask of extended resources, by container and then by name.

@@ -102,6 +102,22 @@ def test_doctor_s_exit_code_follows_the_gravest_finding(write: Write, objects: l
     assert done.exit_code == code, done.stdout
 
 
+def test_doctor_leaves_out_what_concerns_other_namespaces(write: Write) -> None:
+    many = [pod("big", asking(40)), pod("large", asking(40), namespace="other")]
+    path = write([*CLUSTER, *many])
+    for options, objects in (
+        ([], ["Pod default/big", "Pod other/large"]),
+        (["-A"], ["Pod default/big", "Pod other/large"]),
+        (["-n", "other"], ["Pod other/large"]),
+        (["-n", "none"], []),
+    ):
+        found = answer("doctor", "-f", path, "--only", "too-many-devices", *options)["findings"]
+        assert [each["object"] for each in found] == objects
+    of_all = answer("doctor", "-f", path, "--only", "device-allocated-twice", "-n", "none")["findings"]
+    assert [each["object"] for each in of_all] == [f"device {DRIVER}/node-1/gpu-0"]
+    assert run("doctor", "-f", path, "-n", "x", "-A").exit_code == 2
+
+
 def test_doctor_takes_a_directory(write: Write, tmp_path: Path) -> None:
     write(CLUSTER[:3], "a.yaml")
     write(CLUSTER[3:], "b.json")
@@ -212,6 +228,33 @@ def test_doctor_knows_its_checks() -> None:
     )
 
 
+VERBS_OF_A_CLUSTER = {
+    "doctor": ["doctor"],
+    "capacity": ["capacity"],
+    "explain": ["explain", "pod/x"],
+    "simulate": ["simulate", "--from-cluster"],
+    "select": ["select", "true"],
+    "convert": ["convert", "-", "--from-cluster"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS_OF_A_CLUSTER.values(), ids=VERBS_OF_A_CLUSTER)
+def test_a_cluster_that_does_not_answer_is_one_line_with_a_cure(verb: list[str], tmp_path: Path) -> None:
+    named = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "x", **named}))
+    done = run(*verb, "--kubeconfig", str(path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("drabridge: ")
+    assert "did not reach the API server" in line
+    assert line.endswith("; see whether `kubectl version` reaches it, or choose by --kubeconfig and --context")
+
+
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     for verb in (["doctor"], ["capacity"], ["explain", "pod/x"]):
         done = run(*verb, "--kubeconfig", str(tmp_path / "none"))
@@ -239,6 +282,14 @@ def test_capacity_shows_users(write: Write) -> None:
     assert f"{DRIVER}/node-1/gpu-0  default/twice  Pod default/web: no container" in done.stdout
     (one, other) = answer("capacity", "--users", "-f", write(CLUSTER))["users"]
     assert (one["claim"], one["pod"], other["claim"]) == ("default/twice", "default/web", "default/again")
+
+
+def test_capacity_shows_users_of_one_namespace(write: Write) -> None:
+    path = write(CLUSTER)
+    assert answer("capacity", "--users", "-f", path, "-n", "none")["users"] == []
+    assert len(answer("capacity", "--users", "-f", path, "-n", "default")["users"]) == 2
+    assert len(answer("capacity", "--users", "-f", path, "-A")["users"]) == 2
+    assert run("capacity", "-f", path, "-n", "default").exit_code == 2
 
 
 def test_capacity_shows_bars(write: Write) -> None:

@@ -15,7 +15,7 @@ from drabridge.core.convert.piece import TEMPLATE_KIND, Step, at
 from drabridge.core.convert.podspecs import NO_CLAIMS, POD_SPECS, elsewhere, misshapen, pod_specs
 from drabridge.core.convert.shape import Shape, Template, template
 from drabridge.core.convert.tree import Node, Path
-from drabridge.core.podview import DEFAULT_SCHEDULER
+from drabridge.core.podview import DEFAULT_SCHEDULER, MIRROR
 from drabridge.core.reasons import Reason
 from drabridge.core.rewrite import OPT_OUT
 
@@ -34,8 +34,8 @@ class Forward(Step):
             verdict = forward.decide(at(self.object.value, path), serving, certain=path == known)
             for remark in verdict.left:
                 self.say(Outcome.LEFT, remark, path)
-            if verdict.wanted and self._opted_out(path):
-                self.say(Outcome.LEFT, Remark(Reason.OPTED_OUT, f"the Pod's annotation {OPT_OUT} is false"), path)
+            if verdict.wanted and (objection := self._objection_of_pod(path)):
+                self.say(Outcome.LEFT, objection, path)
             elif verdict.wanted:
                 self.wanted[path] = verdict.wanted
         if odd := misshapen((self.object.group, self.object.kind), self.object.value):
@@ -48,12 +48,16 @@ class Forward(Step):
         self._plan()
         return bool(self.wanted)
 
-    def _opted_out(self, path: Path) -> bool:
-        """Whether the metadata beside a PodSpec say that the Pod is to be left alone, as admission reads them."""
+    def _objection_of_pod(self, path: Path) -> Remark | None:
+        """Why a Pod is to be left alone by what the metadata beside its PodSpec say, as admission reads them."""
         metadata = at(self.object.value, path[:-1]).get("metadata") if path[-1:] == ("spec",) else None
         annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        said = annotations.get(OPT_OUT, "") if isinstance(annotations, dict) else ""
-        return str(said).lower() == "false"
+        said = annotations if isinstance(annotations, dict) else {}
+        if MIRROR in said:
+            return Remark(Reason.MIRROR_POD, "it mirrors a static Pod")
+        if str(said.get(OPT_OUT, "")).lower() == "false":
+            return Remark(Reason.OPTED_OUT, f"the Pod's annotation {OPT_OUT} is false")
+        return None
 
     def _objection(self) -> Remark | None:
         """Why no Pod template of this object can use claims."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drabridge.core.doctor import (
@@ -23,6 +23,7 @@ from drabridge.core.doctor import (
 from drabridge.core.doctor.findings import Check, Finding, Severity
 from drabridge.core.errors import InvalidInput
 from drabridge.core.inventory.cluster import Inventory, Kind
+from drabridge.core.inventory.gathering import NAMESPACED
 
 THEMES: Final[Mapping[str, tuple[Check, ...]]] = {
     "versions": versions.CHECKS,
@@ -68,6 +69,16 @@ class Diagnosis:
         """The severity of the gravest finding."""
         severities = {check.severity for check, _ in self.found}
         return next((severity for severity in ORDER if severity in severities), None)
+
+    def within(self, namespace: str) -> Diagnosis:
+        """The same without what concerns objects of other namespaces; what is of no namespace may concern all."""
+        kept = ((check, tuple(each for each in found if _concerns(each, namespace))) for check, found in self.found)
+        return replace(self, found=tuple((check, found) for check, found in kept if found))
+
+
+def _concerns(finding: Finding, namespace: str) -> bool:
+    kind, _, name = finding.object.partition(" ")
+    return kind not in NAMESPACED or "/" not in name or name.startswith(f"{namespace}/")
 
 
 def chosen(only: Collection[str], skip: Collection[str]) -> tuple[Check, ...]:
