@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -364,5 +365,7 @@ def _check_pod(raw: Object, claims: Mapping[str, Object]) -> None:
     assert shown["resourceClaimName"] == name
     claim = claims[name]
     assert [each["uid"] for each in claim["status"]["reservedFor"]] == [metadata["uid"]]
+    told = {(each["pool"], each["device"]) for each in json.loads(metadata["annotations"][ALLOCATION])}
+    assert told == {(each["pool"], each["device"]) for each in claim["status"]["allocation"]["devices"]["results"]}
     selector = claim["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
     assert selector[0]["matchFields"][0]["values"] == [node]

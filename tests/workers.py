@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -10,24 +11,37 @@ if TYPE_CHECKING:
     import pytest
     from xdist.remote import Producer
 
-TOGETHER = {
-    "tests/integration/test_bind": "a bare API server",
-    "tests/integration/test_examining": "a control plane of its own",
-    "tests/integration/test_operator_faults": "a control plane of its own, which it breaks",
-    "tests/integration": "bare control planes",
-    "tests/e2e/node": "a real node",
-    "tests/e2e/test_bind": "a site with Bind",
-    "tests/e2e/test_native": "a site that goes native",
-    "tests/e2e/test_replicas": "a site with more replicas",
-    "tests/e2e": "sites",
+ALONE = {
+    *("test_examining", "test_demo", "test_operator_faults"),
+    *("test_crashes", "test_leaving_and_missing", "test_replicas", "test_rights", "test_upgrade", "test_writes"),
 }
-"""How a module's path begins -> what its tests share; the first that fits. Other modules share nothing."""
+"""Modules of `integration` and `e2e` that start control planes of their own."""
+
+ON_SITES = {"test_thousand_pods", "test_tls", "test_webhook_input"}
+"""Modules of `integration` on the sites that `e2e` is on."""
 
 
-def shared(nodeid: str) -> str:
-    """Name what a test shares with others, or else its module."""
-    module = nodeid.partition("::")[0]
-    return next((what for start, what in TOGETHER.items() if module.startswith(start)), module)
+def together(nodeid: str) -> str:
+    """Name what a test shares with tests of other modules; its module if it shares nothing.
+
+    What shares a control plane and is not told apart here starts it once more, and is right all the same.
+    """
+    module = PurePath(nodeid.partition("::")[0])
+    match module.parts:
+        case ("tests", "e2e", "node", *_):
+            return "a real node"
+        case ("tests", "e2e", _) if module.stem.startswith("test_bind"):
+            return "a site with Bind"
+        case ("tests", "integration", _) if module.stem.startswith("test_bind"):
+            return "a bare API server"
+        case ("tests", "integration" | "e2e", _) if module.stem in ALONE:
+            return str(module)
+        case ("tests", "integration", _) if module.stem not in ON_SITES:
+            return "bare control planes"
+        case ("tests", "integration" | "e2e", _):
+            return "sites"
+        case _:
+            return str(module)
 
 
 class Sharing(LoadScopeScheduling):
@@ -38,4 +52,4 @@ class Sharing(LoadScopeScheduling):
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        return shared(nodeid)
+        return together(nodeid)

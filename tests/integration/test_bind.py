@@ -91,6 +91,49 @@ async def test_a_binding_that_arrives_after_its_claim_was_taken_back_fails(rig: 
     await rig.check()
 
 
+@pytest.mark.parametrize("write", WRITES)
+async def test_a_write_whose_answer_was_lost_is_found_by_its_repeat(rig: Rig, write: str) -> None:
+    rig.client.faults = {WRITES[write]: Fault.LOST}
+    assert not await rig.schedule(await rig.add_pod(pod().app(gpu=2)))
+    assert "delete ResourceClaim" not in rig.client.writes
+    await rig.check()
+
+
+async def test_a_binding_that_arrives_before_it_is_taken_back_is_found(rig: Rig) -> None:
+    rig.client.faults = dict.fromkeys(range(3, 7), Fault.LATE) | dict.fromkeys(range(7, 11), Fault.UNSENT)
+    made = await rig.add_pod(pod().app(gpu=2))
+    with pytest.raises(Unavailable):
+        await rig.schedule(made)
+    await rig.client.deliver()
+    assert await rig.bound() == ["node-0"]
+    await rig.bindings.sweep(first=False)
+    await rig.check()
+
+
+async def test_a_pod_status_that_arrives_after_a_later_try_says_nothing(rig: Rig) -> None:
+    rig.client.faults = dict.fromkeys(range(2, 6), Fault.LATE)
+    made = await rig.add_pod(pod().app(gpu=2))
+    with pytest.raises(Unavailable):
+        await rig.schedule(made)
+    await rig.bindings.filter(made, rig.names)
+    await rig.bind(made, "node-1")
+    await rig.client.deliver()
+    await rig.check()
+
+
+async def test_no_new_try_begins_before_the_one_before_was_taken_back(rig: Rig) -> None:
+    rig.client.faults = {3: Fault.REFUSED} | dict.fromkeys(range(4, 8), Fault.UNSENT)
+    made = await rig.add_pod(pod().app(gpu=2))
+    with pytest.raises(DrabridgeError):
+        await rig.schedule(made)
+    tried = len(rig.client.writes)
+    with pytest.raises(Unavailable, match="has not been taken back yet"):
+        await rig.bind(made, "node-1")
+    assert len(rig.client.writes) == tried
+    await rig.settle()
+    await rig.check()
+
+
 async def test_two_binds_at_once_do_not_get_the_same_devices(rig: Rig) -> None:
     made = [await rig.add_pod(pod(f"pod-{number}").app(gpu=2)) for number in range(2)]
     for each in made:
@@ -157,7 +200,9 @@ async def test_a_new_pod_of_the_same_name_is_not_the_one_that_was_filtered(rig: 
     with pytest.raises(DrabridgeError):
         await rig.bind(made, "node-0")
     assert not await rig.claims()
-    assert not (await rig.bound())[0]
+    (another,) = await rig.pods()
+    assert not another["spec"].get("nodeName")
+    assert not another["status"].get("conditions")
     await rig.settle()
     await rig.check()
 
