@@ -58,7 +58,9 @@ async def test_a_pod_whose_kubelet_cannot_prepare_its_devices(ours: Site, ns: st
         "lastTimestamp": now,
         "count": 1,
     }
-    await ours.api.call("POST", f"/api/v1/namespaces/{ns}/events", event)
+    bare = {**event, "metadata": {"name": "bare"}, "message": "x", **dict.fromkeys(("firstTimestamp", "lastTimestamp"))}
+    for each in (bare | {"involvedObject": about | {"uid": "another"}}, event):
+        await ours.api.call("POST", f"/api/v1/namespaces/{ns}/events", each)
     await ours.told(made, "NodeNotWritable", f"the kubelet on {gpu.nodes[0]} says: {said}", "writable")
     await ours.cluster.mark_running(bound)
     await ours.over(made)

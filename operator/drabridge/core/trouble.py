@@ -113,6 +113,11 @@ def trouble_of(holding: Holding, published: Published) -> Trouble | None:
     return next(filter(None, (rule(holding, published) for rule in RULES)), None)
 
 
+def can_be_over(holding: Holding, published: Published) -> bool:
+    """Whether it means anything that no trouble is found. A kubelet may not have said yet why a Pod does not start."""
+    return not holding.starting and all(published.pools.get((each.driver, each.pool)) for each in holding.results)
+
+
 def _not_prepared(holding: Holding, _: Published) -> Trouble | None:
     if not holding.starting or not holding.said:
         return None

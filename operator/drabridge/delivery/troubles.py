@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from drabridge.core.claims import ClaimView
 from drabridge.core.errors import Conflict, DrabridgeError, Missing
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
@@ -25,6 +26,7 @@ from drabridge.core.trouble import (
     Holding,
     Told,
     Trouble,
+    can_be_over,
     is_starting,
     to_tell,
     trouble_of,
@@ -96,7 +98,10 @@ class Kubelets:
         found: list[tuple[datetime, str, str]] = []
         try:
             async for page in self._client.list_pages(EVENTS, namespace, field_selector=f"reason={FAILED_TO_PREPARE}"):
-                found += [(_last(raw), raw["regarding"].get("uid", ""), raw.get("note", "")) for raw in page["items"]]
+                found += [
+                    (_last(raw), (raw.get("regarding") or {}).get("uid", ""), raw.get("note", ""))
+                    for raw in page["items"]
+                ]
         except DrabridgeError as error:  # what it would say is the kubelet's, and can be read there
             _log.warning("cannot list events", namespace=namespace, error=str(error))
         now = self._clock.wall()
@@ -105,8 +110,13 @@ class Kubelets:
 
 def _last(event: Mapping[str, Any]) -> datetime:
     """When an Event (events.k8s.io/v1) was seen last, whichever client of the two generations sent it."""
-    series = (event.get("series") or {}).get("lastObservedTime")
-    return datetime.fromisoformat(series or event.get("deprecatedLastTimestamp") or event["eventTime"])
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+        event["metadata"]["creationTimestamp"],  # a core/v1 Event needs none of the others
+    )
+    return datetime.fromisoformat(next(filter(None, times)))
 
 
 class Troubles:
@@ -158,23 +168,24 @@ class Troubles:
         for number, pod in enumerate(pods):
             if number % BATCH == 0:
                 await asyncio.sleep(0)
-            trouble = await self._of_one(pod, said.get(pod.uid, ""))
-            if trouble:
+            entry = our_claim(pod)
+            claim = self._caches.claims.get(f"{pod.namespace}/{entry.claim_name}") if entry else None
+            if claim is None or claim.owner_uid != pod.uid:
+                continue  # what becomes of its claim is told by `delivery.rewrite`
+            holding = Holding.of(pod, claim.results or (), said.get(pod.uid, ""))
+            published = self._caches.published()
+            if trouble := trouble_of(holding, published) or await self._lacking(pod, claim):
                 cases.append(_Case(_ref(pod), pod, trouble))
-            elif USABLE in pod.denied and not is_starting(pod):  # while it starts, the kubelet may not have said it yet
+            elif USABLE in pod.denied and can_be_over(holding, published):
                 await self._over(pod)
         return cases
 
-    async def _of_one(self, pod: PodView, said: str) -> Trouble | None:
-        entry = our_claim(pod)
-        claim = self._caches.claims.get(f"{pod.namespace}/{entry.claim_name}") if entry else None
-        if claim is None or claim.owner_uid != pod.uid:
-            return None  # what becomes of its claim is told by `delivery.rewrite`
-        if claim.results is not None:
-            return trouble_of(Holding.of(pod, claim.results, said), self._caches.published())
-        for name in claim.classes.values() if not pod.node_name else ():
-            if trouble := await self._supplied(name):
-                return trouble
+    async def _lacking(self, pod: PodView, claim: ClaimView) -> Trouble | None:
+        """What is wrong where a Pod waits for devices."""
+        if not pod.node_name and claim.results is None:
+            for name in claim.classes.values():
+                if trouble := await self._supplied(name):
+                    return trouble
         return None
 
     async def _of_others(self, pending: Sequence[PodView], said: Mapping[str, str]) -> list[_Case]:

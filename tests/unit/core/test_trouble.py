@@ -9,7 +9,16 @@ from builders import pod
 from drabridge.core.claims import DeviceResult
 from drabridge.core.reasons import CURES, Reason
 from drabridge.core.supply import Published
-from drabridge.core.trouble import Holding, Told, Trouble, is_starting, to_tell, trouble_of, without_devices
+from drabridge.core.trouble import (
+    Holding,
+    Told,
+    Trouble,
+    can_be_over,
+    is_starting,
+    to_tell,
+    trouble_of,
+    without_devices,
+)
 
 DRIVER = "gpu.example.com"
 FAILED = "Failed to prepare dynamic resources: prepare dynamic resources: "
@@ -136,6 +145,21 @@ def test_what_is_wrong_with_the_devices_of_a_pod(case: Case) -> None:
         assert found is not None
         assert found.reason is case.reason
         assert case.detail in found.detail
+
+
+OVER = {
+    "a Pod that runs with a device that is there": (running(), published("gpu-0"), True),
+    "a Pod that waits": (Holding(()), Published({}), True),
+    "a Pod that starts": (starting(), published("gpu-0"), False),
+    "a driver that is away": (running(), Published({}), False),
+    "a pool that is being published anew": (running(), Published({(DRIVER, "node-1"): None}), False),
+}
+
+
+@pytest.mark.parametrize(("holding", "seen", "want"), OVER.values(), ids=OVER)
+def test_trouble_is_over_where_something_shows_it(holding: Holding, seen: Published, want: bool) -> None:
+    assert trouble_of(holding, seen) is None
+    assert can_be_over(holding, seen) is want
 
 
 @pytest.mark.parametrize("reason", {case.reason for case in CASES.values() if case.reason})
