@@ -363,10 +363,18 @@ async def test_the_verbs_on_a_cluster(ill: ControlPlane) -> None:
     assert "n-good" in out
 
 
+def _hear_interrupts() -> None:
+    """Tests that a shell runs in the background have SIGINT ignored, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 async def test_capacity_is_watched_until_it_is_interrupted(ill: ControlPlane) -> None:
     arguments = ("capacity", "--by", "pool", "--watch", "--every", "0.2", "--kubeconfig", str(ill.kubeconfig_admin()))
     process = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("drabridge"), *arguments, stdout=asyncio.subprocess.PIPE
+        Path(sys.executable).with_name("drabridge"),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        preexec_fn=_hear_interrupts,
     )
     assert process.stdout is not None
     heads = 0

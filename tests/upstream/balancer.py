@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 0.5
 PROBE_TIMEOUT = 2.0
+TIMEOUTS_MAX = 2
+"""Probes in a row without an answer after which a replica is not ready: the failureThreshold of our manifests."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Endpoint:
     port: int
     ready: bool
     since: float = field(default_factory=time.time)
+    timeouts: int = 0
 
 
 class Balancer:
@@ -80,6 +83,10 @@ class Balancer:
         while True:
             for endpoint in list(self._endpoints):
                 ready = await _is_ready(endpoint.replica)
+                endpoint.timeouts = endpoint.timeouts + 1 if ready is None else 0
+                if ready is None and endpoint.timeouts < TIMEOUTS_MAX:
+                    continue
+                ready = bool(ready)
                 if ready != endpoint.ready:
                     endpoint.ready, endpoint.since = ready, time.time()
             await asyncio.sleep(PROBE_SECONDS)
@@ -121,11 +128,14 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def _is_ready(replica: Replica) -> bool:
+async def _is_ready(replica: Replica) -> bool | None:
+    """Ask once; None if there was no answer in time."""
     if replica.process.exit_code is not None:
         return False
     try:
         async with asyncio.timeout(PROBE_TIMEOUT):
             return (await replica.get("/readyz"))[0] == 200
-    except (aiohttp.ClientError, OSError, TimeoutError):
+    except TimeoutError:
+        return None
+    except (aiohttp.ClientError, OSError):
         return False

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from drabridge.core.errors import DrabridgeError, InvalidInput, quoted
 from drabridge.delivery.bind import Bindings
+from drabridge.serve.leaving import end_connections
 
 BODY_MAX = 64 * 1024 * 1024
 """Bytes of a request: a Pod of up to 3 MiB, and the names of all nodes."""
@@ -36,13 +37,7 @@ def application(bindings: Bindings) -> web.Application:
     """
     extender = _Extender(bindings)
     app = web.Application(client_max_size=BODY_MAX)
-
-    async def send_elsewhere(_: web.Request, response: web.StreamResponse) -> None:
-        if not bindings.serving:
-            response.force_close()
-            response.headers["Connection"] = "close"  # said as well, so that the client does not find out too late
-
-    app.on_response_prepare.append(send_elsewhere)
+    end_connections(app, lambda: not bindings.serving)
     app.router.add_post("/filter", extender.filter)
     app.router.add_post("/prioritize", extender.prioritize)
     app.router.add_post("/bind", extender.bind)

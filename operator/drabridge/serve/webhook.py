@@ -21,6 +21,7 @@ from aiohttp import web
 from drabridge.core.errors import quoted
 from drabridge.delivery.admission import Admission, Answer
 from drabridge.delivery.metrics import Metrics
+from drabridge.serve.leaving import end_connections
 
 API_VERSION = "admission.k8s.io/v1"
 BODY_MAX = 8 * 1024 * 1024
@@ -47,12 +48,7 @@ def application(admission: Admission, metrics: Metrics, leaving: Callable[[], bo
     """
     app = web.Application(client_max_size=BODY_MAX)
     app.router.add_post("/mutate", _Mutate(admission, metrics).handle)
-
-    async def send_elsewhere(_: web.Request, response: web.StreamResponse) -> None:
-        if leaving():
-            response.force_close()
-
-    app.on_response_prepare.append(send_elsewhere)
+    end_connections(app, leaving)
     return app
 
 
