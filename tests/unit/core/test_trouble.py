@@ -162,7 +162,7 @@ def test_trouble_is_over_where_something_shows_it(holding: Holding, seen: Publis
     assert can_be_over(holding, seen) is want
 
 
-@pytest.mark.parametrize("reason", {case.reason for case in CASES.values() if case.reason})
+@pytest.mark.parametrize("reason", sorted({case.reason for case in CASES.values() if case.reason}))
 def test_the_note_says_what_to_do_and_fits_into_an_event(reason: Reason) -> None:
     note = Trouble(reason, "x" * 500).note
     assert CURES[reason] in note
