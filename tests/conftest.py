@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -125,6 +126,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Build everything before there are workers, which can neither show how it goes nor end the session."""
     seen(config, lambda: [binary(), *map(built, () if missing() else PROGRAMS)])
+    # Else coverage starts in the workers twice: pytest-cov does it, which can pause it, and has their children do it.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 @pytest.hookimpl(optionalhook=True)

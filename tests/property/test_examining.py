@@ -92,7 +92,7 @@ PLACES = [place for place in places(OBJECTS) if len(place) > 1]
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_whatever_a_field_holds(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     objects = copy.deepcopy(OBJECTS)
     for place, odd in changes:
