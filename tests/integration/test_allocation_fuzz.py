@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from allocation_fuzz import WAYS, run
+
+pytestmark = pytest.mark.unmeasured
 
 SEED = 1
 COUNT = 1_000

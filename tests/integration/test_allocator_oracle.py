@@ -14,6 +14,8 @@ import pytest
 from allocation_answers import Outcome, Recorded, random_scenarios, table
 from upstream.allocator import Oracle, times
 
+pytestmark = pytest.mark.unmeasured
+
 ANY_ORDER = {
     "all-devices-many",
     "devices-split-across-different-slices",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import cel_fuzz
+
+pytestmark = pytest.mark.unmeasured
 
 SEED = 5
 CASES = 2_000

@@ -11,6 +11,8 @@ import pytest
 
 from upstream.cel import Answer, Environment, Oracle, Question
 
+pytestmark = pytest.mark.unmeasured
+
 DATA = Path(__file__).parents[1] / "data"
 CASES: dict[str, dict[str, Any]] = {
     f"{file}: {number} {case['name']}": case

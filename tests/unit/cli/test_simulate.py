@@ -243,6 +243,7 @@ def ask(*lines: str | bytes, options: tuple[str, ...] = ()) -> tuple[int, list[d
     return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("recorded", [table(), random_scenarios()], ids=["upstream's table", "random scenarios"])
 def test_all_answers_are_upstreams(recorded: tuple[Any, ...]) -> None:
     _, answers = ask(*(json.dumps(each.scenario) for each in recorded))

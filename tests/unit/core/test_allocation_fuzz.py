@@ -14,6 +14,8 @@ from allocation_fuzz import WAYS, Comparison, answered, difference, follow_up, s
 from allocation_scenarios import THEMES, Dice, scenario
 from drabridge.core.allocation.scenario import answer
 
+pytestmark = pytest.mark.unmeasured
+
 
 class FaultyUpstream:
     """The plain model; with `fault`, it tolerates every taint."""

@@ -7,6 +7,8 @@ import pytest
 from allocation_answers import Outcome, Recorded, random_scenarios, table
 from allocation_model import Steps, answer
 
+pytestmark = pytest.mark.unmeasured
+
 MOST_STEPS = 2_000
 BEYOND = 8
 """So many of the recorded scenarios may need more steps than the model is given here."""

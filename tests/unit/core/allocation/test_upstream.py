@@ -14,6 +14,8 @@ from drabridge.core.allocation.scenario import answer
 from drabridge.core.allocation.techniques import Techniques
 from drabridge.core.allocation.upstream_faults import UpstreamFaults
 
+pytestmark = pytest.mark.unmeasured
+
 SETS: dict[str, Callable[[], tuple[Recorded, ...]]] = {"upstream's table": table, "random scenarios": random_scenarios}
 
 SINGLY = {

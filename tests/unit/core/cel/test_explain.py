@@ -69,6 +69,7 @@ def everything(part: Part) -> list[Part]:
 CASES = [pair for case in cases() if (pair := compiled(case)) is not None]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("selector", "view"), CASES, ids=[f"{i} {s.expression}" for i, (s, _) in enumerate(CASES)])
 def test_the_outcome_is_that_of_a_match_and_every_part_is_a_piece_of_the_source(
     selector: Selector, view: DeviceView

@@ -16,6 +16,8 @@ import pytest
 from drabridge.core.cel.device import DeviceView
 from drabridge.core.cel.selector import LONGEST_EXPRESSION, CompileError, SelectorError, compile_selector
 
+pytestmark = pytest.mark.unmeasured
+
 DRIVER = "gpu.example.com"
 VIEW = DeviceView.of(
     DRIVER,

@@ -192,6 +192,7 @@ def test_a_bug_of_ours_ends_one_evaluation_only(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
 
 
+@pytest.mark.unmeasured
 def test_work_is_counted_anew_for_each_evaluation() -> None:
     tree = "".join(f"cel.bind(a{i}, {f'dyn([a{i - 1}, a{i - 1}])' if i else 'dyn([1])'}, " for i in range(40))
     selector = compile_selector(f"{tree}a39 == a39{')' * 40}")

@@ -18,6 +18,8 @@ from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.environment import Environment, new_expressions, stored_expressions
 from drabridge.core.cel.selector import HINT, CompileError, SelectorError, compile_selector
 
+pytestmark = pytest.mark.unmeasured
+
 Case = dict[str, Any]
 
 DATA = Path(__file__).parents[3] / "data"
