@@ -283,7 +283,7 @@ class Caches:
             self.slices,
             self.claims,
             self.pods,
-            *((self.templates,) if self.templates else ()),
+            *(() if self.templates is None else (self.templates,)),
             *(self.bind.all if self.bind else ()),
         )
 
