@@ -22,7 +22,7 @@ from drabridge.core.errors import Bug
 from drabridge.core.rewrite import WATCHED
 from drabridge.delivery.operator import Operator
 from drabridge.kube.caches import Caches, Store
-from drabridge.kube.credentials import Credentials
+from drabridge.kube.credentials import Endpoint
 
 TOKEN_LIFETIME = timedelta(minutes=10)
 """Kopf asks again after this time; the kubelet replaces a mounted token long before it expires."""
@@ -73,31 +73,37 @@ class Inbox:
             self._draining = True
             self._loop.call_soon(self._drain)
 
-    async def headers(self) -> dict[str, str]:
-        """Who we are to the API server, at most every few seconds.
+    async def endpoint(self) -> Endpoint:
+        """How to reach the API server as the same identity, at most every few seconds.
 
         Kopf asks again whenever it is refused, and a ServiceAccount that was deleted is refused for good.
         """
         now = asyncio.get_running_loop().time()
         await asyncio.sleep(self._asked_at + LOGIN_EVERY - now)
         self._asked_at = asyncio.get_running_loop().time()
-        future = asyncio.run_coroutine_threadsafe(self.credentials.headers(), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._operator.credentials.endpoint(), self._loop)
         return await asyncio.wrap_future(future)
-
-    @property
-    def credentials(self) -> Credentials:
-        """The identity; its token is to be asked for by `headers` only."""
-        return self._operator.credentials
 
 
 @kopf.on.login()
-async def login(memo: Inbox, **_: Any) -> kopf.AiohttpSession:
-    """Let Kopf be the same identity as our own client, on connections of its own loop."""
-    headers = await memo.headers()
-    return kopf.AiohttpSession(
-        server=memo.credentials.host,
-        aiohttp_session=memo.credentials.connect(headers),
-        expiration=datetime.now(UTC) + TOKEN_LIFETIME if headers else None,
+async def login(memo: Inbox, **_: Any) -> kopf.ConnectionInfo:
+    """Let Kopf be the same identity as our own client.
+
+    Connections that were made here (kopf.AiohttpSession) would not do: at its end Kopf closes them before its watches,
+    which then wait for another login for ever.
+    """
+    endpoint = await memo.endpoint()
+    return kopf.ConnectionInfo(
+        server=endpoint.host,
+        ca_path=endpoint.ca_file,
+        insecure=not endpoint.verify,
+        certificate_path=endpoint.cert_file,
+        private_key_path=endpoint.key_file,
+        scheme="Bearer" if endpoint.token else None,
+        token=endpoint.token,
+        proxy_url=endpoint.proxy,
+        trust_env=endpoint.trust_env,
+        expiration=datetime.now(UTC) + TOKEN_LIFETIME if endpoint.token else None,
     )
 
 

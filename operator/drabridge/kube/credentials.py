@@ -8,7 +8,8 @@ import os
 import ssl
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +34,23 @@ READ_AT_ONCE = 2 * 1024 * 1024
 """Bytes of an answer that are read ahead: an event of a watch is one line, and an object may have 1.5 MiB."""
 
 _Refresh = Callable[[bool], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What another client needs to be the same identity; files are paths of PEM, None where there is none.
+
+    `trust_env` is whether the environment may name a proxy.
+    """
+
+    host: str
+    token: str | None
+    ca_file: str | None
+    cert_file: str | None
+    key_file: str | None
+    verify: bool
+    proxy: str | None
+    trust_env: bool
 
 
 class Credentials:
@@ -88,11 +106,8 @@ class Credentials:
         """The name that the API server's certificate has to show, if not that of the host."""
         return self._configuration.tls_server_name
 
-    def connect(self, headers: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
-        """Open a pool of connections (none is made yet) for the running loop; `headers` go with each request.
-
-        Raises InvalidInput if a certificate cannot be read.
-        """
+    def connect(self) -> aiohttp.ClientSession:
+        """Open a pool of connections (none is made yet). Raises InvalidInput if a certificate cannot be read."""
         configuration = self._configuration
         try:
             tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
@@ -108,10 +123,8 @@ class Credentials:
             tls.verify_mode = ssl.CERT_NONE
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=configuration.connection_pool_maxsize, ssl=tls),
-            headers=headers,
             proxy=configuration.proxy,
-            # Only where a proxy is named: else each request would look for one, and read ~/.netrc, in vain.
-            trust_env=bool(urllib.request.getproxies_environment()),
+            trust_env=_names_a_proxy(),
             read_bufsize=READ_AT_ONCE,
         )
 
@@ -134,9 +147,28 @@ class Credentials:
                 self._refreshed = time.monotonic()
             return self._current()
 
+    async def endpoint(self) -> Endpoint:
+        """Give what Kopf needs to connect, with a fresh token. Raises Unavailable if the token cannot be had."""
+        headers = await self.headers()
+        return Endpoint(
+            host=self.host,
+            token=headers["Authorization"].removeprefix("Bearer ") if headers else None,
+            ca_file=self._configuration.ssl_ca_cert,
+            cert_file=self._configuration.cert_file,
+            key_file=self._configuration.key_file,
+            verify=bool(self._configuration.verify_ssl),
+            proxy=self._configuration.proxy,
+            trust_env=_names_a_proxy(),
+        )
+
     def _current(self) -> dict[str, str]:
         token = self._configuration.api_key.get("BearerToken", "").strip()
         return {"Authorization": token} if token else {}
+
+
+def _names_a_proxy() -> bool:
+    """Whether the environment does. If not, it need not be asked, and ~/.netrc read, at each request."""
+    return bool(urllib.request.getproxies_environment())
 
 
 async def _in_cluster(configuration: Configuration) -> _Refresh:
