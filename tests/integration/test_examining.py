@@ -310,8 +310,9 @@ def test_what_is_right_is_not_found(cluster: Inventory) -> None:
 
 def test_explain_says_what_a_pod_got(cluster: Inventory) -> None:
     page = explain_pod(cluster.pods_by_key[f"{NAMESPACE}/served"], cluster)
-    assert page.held_up is None
-    assert page.conclusion == "It is Pending on n-good, with 1 device."
+    assert page.held_up is not None
+    assert page.held_up.reason == "DeviceUnhealthy", "a rule taints all devices of this cluster"
+    assert "n-good/gpu-0 (tainted" in page.held_up.evidence
     (used,) = [each for each in in_use(cluster) if each.pod == f"{NAMESPACE}/served"]
     assert (used.node, used.containers) == ("n-good", ("main",))
 

@@ -334,7 +334,8 @@ def test_capacity_of_nothing_says_what_was_seen_where_and_what_to_do(
 ) -> None:
     path = write(objects)
     done = run("capacity", *arguments, "-f", path)
-    assert words(done.stdout) == words(said.replace("F:", f"{path}:"))
+    # A long path is cut at the terminal's width, wherever that is.
+    assert "".join(done.stdout.split()) == "".join(said.replace("F:", f"{path}:").split())
     assert done.exit_code == code
 
 

@@ -442,6 +442,7 @@ def _flood(inits: list[dict[str, str]], apps: list[dict[str, str]]) -> Object:
     return {**pod().raw(), "spec": {"initContainers": containers("i", inits), "containers": containers("a", apps)}}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("what", heavy())
 async def test_the_largest_pods_are_answered_well_in_time(hook: Hook, what: str) -> None:
     body = json.dumps(review(request(heavy()[what]))).encode()
