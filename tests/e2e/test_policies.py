@@ -181,7 +181,7 @@ async def test_pods_claims_and_devices_are_counted_up_and_down(ours: Site, ns: s
 
     columns = await ours.cluster.kubectl("get", "erp", gpu.policy, "-o", "wide")
     header, row = (line.split() for line in columns.out.splitlines())
-    assert header == ["NAME", "RESOURCE", "CLASS", "DELIVERY", "READY", "REASON", "PODS", "DEVICES", "TOTAL", "AGE"]
+    assert header == [*"NAME RESOURCE CLASS DELIVERY READY REASON ONE ALLOCATOR PODS DEVICES TOTAL AGE".split()]
     assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7", "8"]
 
     await ours.bound_back(first)
