@@ -180,9 +180,11 @@ async def test_pods_claims_and_devices_are_counted_up_and_down(ours: Site, ns: s
     await count(3, 3, 7)
 
     columns = await ours.cluster.kubectl("get", "erp", gpu.policy, "-o", "wide")
-    header, row = (line.split() for line in columns.out.splitlines())
-    assert header == [*"NAME RESOURCE CLASS DELIVERY READY REASON ONE ALLOCATOR PODS DEVICES TOTAL AGE".split()]
-    assert row[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7", "8"]
+    header, row = columns.out.splitlines()
+    assert " ".join(header.split()) == (
+        "NAME RESOURCE CLASS DELIVERY READY REASON ONE ALLOCATOR PODS DEVICES TOTAL AGE"
+    )
+    assert row.split()[:-1] == [gpu.policy, gpu.name, gpu.device_class, "Rewrite", "True", "Serving", "3", "7", "8"]
 
     await ours.bound_back(first)
     await wait_for(lambda: ours.pod(first), "it to run", until=lambda seen: seen["status"]["phase"] == "Running")
