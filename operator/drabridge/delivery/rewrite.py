@@ -34,9 +34,6 @@ from drabridge.kube.recorder import ObjectRef, Recorder
 from drabridge.kube.resources import PODS, RESOURCE_CLAIMS
 from drabridge.kube.workqueue import WorkQueue
 
-LOOK_AGAIN = 0.5
-"""Seconds after which it is looked at again whether the burst is over."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -140,7 +137,7 @@ class Rewrites:
             await self._create(seen.pod, step)
         elif isinstance(step, BindBack):
             if self._can_wait(seen.pod.key):
-                self.queue.wake_after(seen.pod.key, LOOK_AGAIN)
+                self.queue.wake_after(seen.pod.key, TOLD_WITHIN)
             else:
                 await self._bind_back(seen.pod, step)
                 self._untold.pop(seen.pod.key, None)
