@@ -201,6 +201,14 @@ async def test_a_claim_of_our_name_that_is_somebody_elses_is_left_alone_and_the_
     await bound(site, made)
 
 
+async def say_that_it_has(site: BindSite, made: Object, claim: Object, gpu: Served) -> Object:
+    """Have a Pod's status name another Pod's claim; give the Pod as it is then."""
+    mapping = {"containerName": "main", "resourceName": gpu.name, "requestName": "container-0-request-0"}
+    stolen = {"resourceClaimName": claim["metadata"]["name"], "requestMappings": [mapping]}
+    body = {"status": {"extendedResourceClaimStatus": stolen}}
+    return await site.api.call("PATCH", f"{pod_path(made)}/status", body, STRATEGIC_PATCH)
+
+
 async def test_a_status_that_names_a_foreign_claim_is_overwritten_and_that_claim_is_not_touched(
     site: BindSite, ns: str, serve: Serve
 ) -> None:
@@ -209,10 +217,7 @@ async def test_a_status_that_names_a_foreign_claim_is_overwritten_and_that_claim
     victim = await bound(site, await site.create(ns, pod("victim", container(limits={gpu.name: 1}))))
     before = await special(site, victim)
     made = await by_hand(site, ns, gpu)
-    mapping = {"containerName": "main", "resourceName": gpu.name, "requestName": "container-0-request-0"}
-    stolen = {"resourceClaimName": before["metadata"]["name"], "requestMappings": [mapping]}
-    body = {"status": {"extendedResourceClaimStatus": stolen}}
-    made = await site.api.call("PATCH", f"{pod_path(made)}/status", body, STRATEGIC_PATCH)
+    made = await say_that_it_has(site, made, before, gpu)
     assert (await fits(site, made, node))["NodeNames"] == [node]
     assert await site.ask("/bind", binding_of(made, node)) == {}
     claim = await special(site, await bound(site, made))
@@ -232,10 +237,7 @@ async def test_a_failed_bind_of_a_pod_whose_status_names_a_foreign_claim_gives_b
     before = await special(site, victim)
     made = await by_hand(site, ns, gpu)
     await fits(site, made, node)
-    mapping = {"containerName": "main", "resourceName": gpu.name, "requestName": "container-0-request-0"}
-    stolen = {"resourceClaimName": before["metadata"]["name"], "requestMappings": [mapping]}
-    body = {"status": {"extendedResourceClaimStatus": stolen}}
-    await site.api.call("PATCH", f"{pod_path(made)}/status", body, STRATEGIC_PATCH)
+    await say_that_it_has(site, made, before, gpu)
     await site.api.call("DELETE", pod_path(made), {"gracePeriodSeconds": 0})
     assert (await site.ask("/bind", binding_of(made, node)))["Error"].startswith("drabridge: ")
     await wait_for(lambda: claims(site, ns), "the victim's claim alone", until=lambda left: len(left) == 1)

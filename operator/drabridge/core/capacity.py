@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from drabridge.core.allocation.kinds import REPELLING
 from drabridge.core.inventory.claims import Allotment, ClaimRecord
 from drabridge.core.inventory.cluster import Inventory
 from drabridge.core.inventory.consumption import Amounts, consumed_capacity, consumed_counters
-from drabridge.core.inventory.nodes import REPELLING
 from drabridge.core.inventory.pods import PodRecord
 from drabridge.core.inventory.selection import Placed
 from drabridge.core.inventory.slices import Pool

@@ -7,14 +7,12 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
+from drabridge.core.allocation.kinds import REPELLING
 from drabridge.core.cel.device import BadDevice, DeviceView
 from drabridge.core.cel.selector import CompileError, Selector, SelectorError, compile_selector
 from drabridge.core.resourceslice import newest
-
-REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
-"""Effects of a device's taint that keep it from new Pods; None only informs."""
 
 
 @dataclass(frozen=True, slots=True)

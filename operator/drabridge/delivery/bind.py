@@ -39,7 +39,7 @@ from drabridge.delivery.devices import Devices
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import BindStores, Caches
 from drabridge.kube.client import Client
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, meta_time
 from drabridge.kube.resources import PODS
 
 SEEN_MAX = 20_000
@@ -462,7 +462,7 @@ class Bindings:
             outcome = self._devices.allocate(node, claims, strategy)
             if not isinstance(outcome, Allocated):
                 return scene.short_of()
-            now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+            now = meta_time(self._clock.wall())
             results = tuple(stamped(result, now) for result in outcome.results)
         special = None
         if request.plan is not None:

@@ -34,7 +34,7 @@ from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
 from drabridge.kube.caches import BindStores
 from drabridge.kube.client import Client, PatchType
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, meta_time
 from drabridge.kube.resources import PODS, RESOURCE_CLAIMS
 
 PAUSES: Final = (0.05, 0.2, 0.8)
@@ -278,7 +278,7 @@ class BindWrites:
         return ClaimRecord.of(raw)
 
     def _now(self) -> str:
-        return self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return meta_time(self._clock.wall())
 
 
 def _is_same(wanted: Any, found: Any) -> bool:

@@ -222,8 +222,7 @@ class PendingPods:
         _log.info("missed Pod deleted", pod=pod.key)
 
     def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"]) -> None:
-        ref = ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)
-        self._recorder.record(ref, reason, note, kind, "LeaveAlone")
+        self._recorder.record(ObjectRef.of_pod(pod), reason, note, kind, "LeaveAlone")
 
 
 def _is_of_bind(pod: PodView) -> bool:

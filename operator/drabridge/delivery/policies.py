@@ -15,7 +15,7 @@ from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.supply import Supply
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client, PatchType
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, meta_time
 from drabridge.kube.resources import EXTENDED_RESOURCE_POLICIES
 from drabridge.kube.workqueue import WorkQueue
 
@@ -66,7 +66,7 @@ class PolicyStatuses:
             ),
             Usage(),
         )
-        now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = meta_time(self._clock.wall())
         conditions = record.status.get("conditions", ())
         others = self._allocators(await self._supply.drivers(record.policy.device_class))
         status = status_of(record.policy, self._caches.cluster(), usage, total, conditions, now, others)

@@ -21,6 +21,7 @@ from drabridge.core.claims import (
     next_step,
 )
 from drabridge.core.cluster import ClusterView
+from drabridge.core.conditions import pod_condition
 from drabridge.core.errors import AlreadyExists, Missing, Refused, Unavailable
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason, with_cure
@@ -29,7 +30,7 @@ from drabridge.delivery.burst import TOLD_WITHIN, Burst
 from drabridge.delivery.metrics import Metrics
 from drabridge.kube.caches import Caches, PodRecord
 from drabridge.kube.client import Client, PatchType
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, meta_time
 from drabridge.kube.recorder import ObjectRef, Recorder
 from drabridge.kube.resources import PODS, RESOURCE_CLAIMS
 from drabridge.kube.workqueue import WorkQueue
@@ -202,13 +203,8 @@ class Rewrites:
 
     async def _bind_back(self, pod: PodView, step: BindBack) -> None:
         """Write annotation and condition in one go. The UID keeps them off a later Pod of the same name."""
-        condition = {
-            "type": CONDITION,
-            "status": "True",
-            "reason": Reason.DEVICES_ALLOCATED.value,
-            "message": step.message,
-            "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+        now = meta_time(self._clock.wall())
+        condition = pod_condition(CONDITION, "True", Reason.DEVICES_ALLOCATED.value, step.message, now)
         body = {
             "metadata": {
                 "uid": pod.uid,
@@ -255,4 +251,4 @@ class Rewrites:
         return max(0.0, (self._clock.wall() - created).total_seconds())
 
     def _record(self, pod: PodView, reason: Reason, note: str, kind: Literal["Normal", "Warning"], action: str) -> None:
-        self._recorder.record(ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid), reason, note, kind, action)
+        self._recorder.record(ObjectRef.of_pod(pod), reason, note, kind, action)

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from drabridge.core.claims import ClaimView
+from drabridge.core.conditions import pod_condition
 from drabridge.core.errors import Conflict, DrabridgeError, Missing
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
@@ -36,7 +37,7 @@ from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.supply import Supply
 from drabridge.kube.caches import Caches
 from drabridge.kube.client import Client, PatchType
-from drabridge.kube.clock import SYSTEM, Clock
+from drabridge.kube.clock import SYSTEM, Clock, meta_time
 from drabridge.kube.recorder import ObjectRef, Recorder
 from drabridge.kube.resources import EVENTS, PODS
 
@@ -149,7 +150,11 @@ class Troubles:
         cases = [
             *await self._of_rewritten(rewritten, said),
             *await self._of_others(pending, said),
-            *[_Case(_ref(pod), None, trouble) for pod, name in waiting if (trouble := await self._supplied(name))],
+            *[
+                _Case(ObjectRef.of_pod(pod), None, trouble)
+                for pod, name in waiting
+                if (trouble := await self._supplied(name))
+            ],
         ]
         found = {case.ref.uid: case for case in reversed(cases)}
         self._told = {uid: told for uid, told in self._told.items() if uid in found}
@@ -175,7 +180,7 @@ class Troubles:
             holding = Holding.of(pod, claim.results or (), said.get(pod.uid, ""))
             published = self._caches.published()
             if trouble := trouble_of(holding, published) or await self._lacking(pod, claim):
-                cases.append(_Case(_ref(pod), pod, trouble))
+                cases.append(_Case(ObjectRef.of_pod(pod), pod, trouble))
             elif USABLE in pod.denied and can_be_over(holding, published):
                 await self._over(pod)
         return cases
@@ -234,13 +239,7 @@ class Troubles:
 
     async def _write(self, pod: PodView, status: str, reason: str, message: str) -> None:
         """Write the condition. The UID keeps it off a later Pod of the same name."""
-        condition = {
-            "type": USABLE,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+        condition = pod_condition(USABLE, status, reason, message, meta_time(self._clock.wall()))
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:
             raw = await self._client.patch(
@@ -250,7 +249,3 @@ class Troubles:
             return
         self._caches.pods.seen(raw)
         _log.info("condition written", pod=pod.key, status=status, reason=reason)
-
-
-def _ref(pod: PodView) -> ObjectRef:
-    return ObjectRef("Pod", "v1", pod.namespace, pod.name, pod.uid)

@@ -24,8 +24,8 @@ def _leave_out_the_typed_api() -> None:
         sys.modules[name] = package
     client = sys.modules["kubernetes_asyncio.client"]
     setattr(sys.modules["kubernetes_asyncio"], "client", client)  # noqa: B010 -- a module has no such attribute to mypy
-    for name, module in (("Configuration", "configuration"), ("ApiException", "exceptions")):
-        setattr(client, name, getattr(importlib.import_module(f"kubernetes_asyncio.client.{module}"), name))
+    configuration = importlib.import_module("kubernetes_asyncio.client.configuration")
+    setattr(client, "Configuration", configuration.Configuration)  # noqa: B010 -- as above
     # The loader of kubeconfigs imports it for functions that give a client of the typed API; we call none of those.
     setattr(client, "ApiClient", object)  # noqa: B010 -- as above
 

@@ -48,6 +48,11 @@ class Clock:
 SYSTEM = Clock()
 
 
+def meta_time(moment: datetime) -> str:
+    """Write a metav1.Time: RFC 3339 in UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def micro_time(moment: datetime) -> str:
     """Write a metav1.MicroTime: RFC 3339 in UTC, with all six digits of the microseconds even if they are zero."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

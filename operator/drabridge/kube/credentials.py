@@ -31,7 +31,7 @@ REFRESH_TIMEOUT = 30.0
 """Seconds that a token plugin may take."""
 
 READ_AT_ONCE = 2 * 1024 * 1024
-"""Bytes of an answer that are read ahead: an event of a watch is one line, and an object may have 1.5 MiB."""
+"""Bytes of an answer that are read ahead: a page of a list has a megabyte or more."""
 
 _Refresh = Callable[[bool], Awaitable[None]]
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import structlog
 
@@ -17,6 +17,7 @@ from drabridge.kube.resources import EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from drabridge.core.podview import PodView
     from drabridge.kube.client import Client
 
 CONTROLLER = "drabridge.io/operator"
@@ -49,6 +50,11 @@ class ObjectRef:
     namespace: str
     name: str
     uid: str
+
+    @classmethod
+    def of_pod(cls, pod: PodView) -> Self:
+        """Refer to a Pod."""
+        return cls("Pod", "v1", pod.namespace, pod.name, pod.uid)
 
 
 @dataclass(frozen=True, slots=True)

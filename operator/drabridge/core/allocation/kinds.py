@@ -97,7 +97,7 @@ class DeviceKind:
             )
             for i, taint in enumerate(reader.items(self.raw.get("taints"), at))
         ]
-        return tuple(taint for taint in found if taint.effect in _REPELLING)
+        return tuple(taint for taint in found if taint.effect in REPELLING)
 
     @cached_property
     def consumes(self) -> tuple[Consumption, ...]:
@@ -128,7 +128,8 @@ class DeviceKind:
         return None if value is None else attribute_value(value)
 
 
-_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of taints that keep new Pods away; a node's PreferNoSchedule only asks, a device's None only informs."""
 
 _LISTS: Final = (("strings", "string"), ("ints", "int"), ("bools", "bool"), ("versions", "version"))
 _SCALARS: Final = ("string", "int", "bool", "version")

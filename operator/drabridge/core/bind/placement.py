@@ -16,6 +16,7 @@ from drabridge.core.asked import Asked
 from drabridge.core.bind.podclaims import FINALIZER, ClaimRecord, Raw, special_name
 from drabridge.core.claims import ALLOCATION_MAX_BYTES, CONDITION, DeviceResult, allocation_of, in_devices
 from drabridge.core.claimspec import ClaimPlan
+from drabridge.core.conditions import pod_condition
 from drabridge.core.podview import PodView
 from drabridge.core.reasons import Reason
 from drabridge.core.rewrite import ALLOCATION, ANNOTATIONS_MAX
@@ -124,7 +125,7 @@ def pod_status(pod: PodView, version: str, special: Special, node: str, now: str
                     for mapping in special.plan.mappings
                 ],
             },
-            "conditions": [_condition("True", Reason.DEVICES_ALLOCATED, message[:1024], now)],
+            "conditions": [pod_condition(CONDITION, "True", Reason.DEVICES_ALLOCATED.value, message[:1024], now)],
         },
     }
 
@@ -147,7 +148,9 @@ def fence(raw_pod: Raw, why: str, now: str) -> dict[str, Any]:
             "extendedResourceClaimStatus": None,
             # With the version the text is never the one that stands there already, which would write nothing.
             "conditions": [
-                _condition("False", Reason.BIND_FAILED, f"{why[:900]} (at {metadata['resourceVersion']})", now)
+                pod_condition(
+                    CONDITION, "False", Reason.BIND_FAILED.value, f"{why[:900]} (at {metadata['resourceVersion']})", now
+                )
             ],
         },
     }
@@ -209,13 +212,3 @@ def _true_conditions(statuses: Sequence[Raw], result: Raw) -> frozenset[str]:
         for condition in status.get("conditions") or ()
         if condition.get("status") == "True"
     )
-
-
-def _condition(status: str, reason: Reason, message: str, now: str) -> dict[str, str]:
-    return {
-        "type": CONDITION,
-        "status": status,
-        "reason": reason.value,
-        "message": message,
-        "lastTransitionTime": now,
-    }

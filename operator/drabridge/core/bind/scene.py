@@ -66,9 +66,9 @@ class Scene:
     @property
     def devices(self) -> int:
         """About how many devices the Pod takes: what its names ask for, and one for each claim of its own."""
-        plan = self.asking.plan(frozenset())
-        asked = plan.devices if isinstance(plan, ClaimPlan) else 0
-        return asked + sum(record.allocation is None for record in self.claims)
+        request = self._request(frozenset())
+        plan = request.plan if isinstance(request, Request) else None
+        return sum(record.allocation is None for record in self.claims) + (plan.devices if plan else 0)
 
     def on(self, node: BindNode) -> Request | Refusal:
         """What has to be allocated on the node, or why the Pod cannot come there whatever is free."""

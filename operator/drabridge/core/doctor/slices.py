@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from drabridge.core.allocation.kinds import REPELLING
 from drabridge.core.doctor import links
 from drabridge.core.doctor.findings import Finding, Severity, check, counted, listed
 from drabridge.core.doctor.names import driver_of
 from drabridge.core.inventory.cluster import Inventory, Kind
-from drabridge.core.inventory.nodes import REPELLING, NodeRecord
+from drabridge.core.inventory.nodes import NodeRecord
 from drabridge.core.inventory.selection import Placed
 from drabridge.core.inventory.slices import SliceRecord
 

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from drabridge.core.allocation.kinds import REPELLING
 from drabridge.core.inventory.shape import Raw, part, parts, quantity, text, texts
 from drabridge.core.names import is_extended
-
-REPELLING = frozenset({"NoSchedule", "NoExecute"})
-"""Effects that keep new Pods away; PreferNoSchedule only asks."""
 
 
 @dataclass(frozen=True, slots=True)
