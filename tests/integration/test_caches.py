@@ -316,8 +316,10 @@ async def test_caches_are_in_sync_once_they_are_full(client: Client) -> None:
 
 def test_what_bind_keeps_comes_from_the_same_lists_and_watches() -> None:
     plain, binding = Caches(["default-scheduler"]), Caches(["default-scheduler"], "drabridge-scheduler")
-    assert [kind[0].resource for kind in binding.kinds] == [kind[0].resource for kind in plain.kinds]
     assert binding.bind is not None
+    assert binding.templates is not None
+    of_bind_alone = [binding.templates.resource]
+    assert [kind[0].resource for kind in binding.kinds] == [kind[0].resource for kind in plain.kinds] + of_bind_alone
     shared = {kind[0]: kind[1] for kind in binding.kinds if len(kind) > 1}
     assert shared == {
         binding.classes: binding.bind.classes,

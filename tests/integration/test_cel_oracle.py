@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,8 @@ CASES: dict[str, dict[str, Any]] = {
     for number, case in enumerate(json.loads((DATA / f"{file}.json").read_text()))
 }
 
-ORDER_OF_MAPS = {
-    "presence/device.attributes.exists(d, d == 'gpu.nvidia.com')",
-    "presence/device.attributes['gpu.nvidia.com'].exists(k, k == 'type')",
-}
-"""Go gives the keys of a map in an order that is new each time, and upstream's cost follows it."""
+ENDS_EARLY_IN_A_MAP = re.compile(r"\bdevice\.(attributes|capacity)(\[[^]]*])?\.(exists|all)\(")
+"""Go gives a map's keys in an order that is new each time: what a loop costs that ends early is a matter of luck."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +42,7 @@ def recorded(truth: dict[str, Any]) -> Answer:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_oracle_says_what_is_recorded(oracle: Oracle, case: dict[str, Any]) -> None:
     question = Question(case["name"], case["expression"], case["driver"], case["device"], Environment.of(case))
-    if case["name"] in ORDER_OF_MAPS:
+    if ENDS_EARLY_IN_A_MAP.search(case["expression"]):
         assert recorded(case["truth"]) in (oracle.ask(question) for _ in range(500))
     else:
         assert oracle.ask(question) == recorded(case["truth"])
