@@ -28,7 +28,7 @@ from drabridge.core.errors import InvalidInput, Unavailable
 from drabridge.core.podview import DEFAULT_SCHEDULER
 from drabridge.delivery.bind import Bindings
 from drabridge.delivery.operator import Operator, Options, Part, cluster_must_have
-from drabridge.handlers.setup import watch
+from drabridge.handlers.thread import watch
 from drabridge.kube.client import Client
 from drabridge.kube.lease import Durations
 from drabridge.serve import extender, probes, scheduler, webhook

@@ -1,15 +1,11 @@
-"""How Kopf runs here: in a thread and loop of its own, watching only.
+"""What Kopf is told: who we are, that it only watches, and where events go.
 
-Kopf takes over the loop it runs in: it sets signal handlers, and at its end waits for all tasks of the loop and cancels
-them, whoever made them. In its own thread it has none but its own, and a burst of events does not hold up the webhook.
-Events cross over to the operator's loop one by one, in their order.
+Events cross over from Kopf's loop to the operator's one by one, in their order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import threading
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -32,12 +28,6 @@ LOGIN_EVERY = 5.0
 
 AT_ONCE = 10
 """Events taken in before the webhook and others get their turn: about a millisecond's worth."""
-
-HANDLERS = ("pods", "claims", "classes", "policies", "nodes", "slices", "namespaces", "caps")
-"""The modules with the registrations."""
-
-HANDLERS_OF_BIND = ("templates",)
-"""Those of what nobody looks at, and the role does not allow to watch, without delivery Bind."""
 
 _log = structlog.get_logger(__name__)
 
@@ -164,42 +154,3 @@ def settings() -> kopf.OperatorSettings:
     # Kopf's own go up to 21 s, for which a watch that met a restarting API server would show nothing.
     result.networking.error_backoffs = (1, 1, 2, 3, 5, 5, 5, 5, 5, 5)
     return result
-
-
-async def watch(operator: Operator, stop: asyncio.Event) -> None:
-    """Run Kopf until `stop` is set, and again should it fail: API servers say all sorts of things in a bad hour.
-
-    Raises InvalidInput if it failed because the cluster lacks what we need: without watches nobody may believe us
-    alive.
-    """
-    for name in (*HANDLERS, *(HANDLERS_OF_BIND if operator.caches.bind else ())):
-        importlib.import_module(f"drabridge.handlers.{name}")
-    inbox = Inbox(operator)
-    while not stop.is_set():
-        try:
-            await _watch_once(inbox, stop)
-        except Exception as error:  # whatever Kopf lets through
-            _log.warning("watching failed and begins anew", error=str(error) or type(error).__name__)
-            await operator.wait_watchable(stop)
-
-
-async def _watch_once(inbox: Inbox, stop: asyncio.Event) -> None:
-    flag = threading.Event()
-    running = asyncio.create_task(asyncio.to_thread(_run, inbox, flag))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        flag.set()
-        stopping.cancel()
-        await running
-
-
-def _run(inbox: Inbox, flag: threading.Event) -> None:
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(
-                kopf.operator(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag)
-            )
-        finally:
-            flag.set()  # a thread of the loop waits for it, and the loop does not close before that thread has ended
