@@ -38,6 +38,8 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from usage import cpu_seconds, milliseconds_each, resident_mb
+
 import builders
 from drabridge.core.bind.placement import Placement
 from drabridge.core.bind.podclaims import special_name
@@ -114,7 +116,7 @@ class Bench:
 
     async def measure(self, count: int) -> dict[str, Any]:
         """Pods a second from the first create to the last binding."""
-        before = self._writes()
+        before, cpu = self._writes(), cpu_seconds()
         started = time.monotonic()
         await self.create(count)
         created = time.monotonic() - started
@@ -123,6 +125,7 @@ class Bench:
         took_most = time.monotonic() - started
         await wait_for(self.bound, "all Pods to be bound", until=lambda seen: seen >= self.created, deadline=600)
         took = time.monotonic() - started
+        used = milliseconds_each(cpu, cpu_seconds(), count)
         await self.check()
         writes = self._writes() - before
         return {
@@ -132,6 +135,7 @@ class Bench:
             "per_second": round(count / took, 1),
             "per_second_of_the_first_95_percent": round(count * 0.95 / took_most, 1),
             "writes_per_pod": round(sum(writes.values()) / count, 2),
+            "cpu_ms_per_pod": used,
         }
 
     def _writes(self) -> Counter[str]:
@@ -165,15 +169,7 @@ class Bench:
             outcome: int(await self.replica.metric("drabridge_extender_binds_total", outcome=outcome))
             for outcome in ("bound", "conflict", "failed")
         }
-        return {"binds": binds, "operator_mb": resident(self.replica)}
-
-
-def resident(replica: Replica) -> float:
-    """Resident memory in MB."""
-    for line in Path(f"/proc/{replica.process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return round(int(line.split()[1]) / 1024, 1)
-    raise AssertionError("no VmRSS")
+        return {"binds": binds, "operator_mb": resident_mb(self.replica.process.pid)}
 
 
 @asynccontextmanager

@@ -25,10 +25,12 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from usage import cpu_seconds, milliseconds_each, resident_mb
+
 from upstream.api import Object, wait_for
 from upstream.build import binary
 from upstream.controlplane import ControlPlane
-from upstream.installation import NAMESPACE, Installation, Replica
+from upstream.installation import NAMESPACE, Installation
 
 RESOURCE = "example.com/gpu"
 CLASS = "gpu.example.com"
@@ -90,8 +92,9 @@ async def bound(cluster: ControlPlane) -> int:
     return int(everything["metadata"].get("remainingItemCount", 0)) + len(everything["items"]) - int(rest)
 
 
-async def throughput(cluster: ControlPlane, count: int) -> dict[str, float]:
+async def throughput(cluster: ControlPlane, count: int) -> dict[str, Any]:
     """Pods a second from the first create to the last binding, and until the last was created."""
+    before = cpu_seconds()
     started = time.monotonic()
     await create(cluster, count)
     created = time.monotonic() - started
@@ -102,6 +105,7 @@ async def throughput(cluster: ControlPlane, count: int) -> dict[str, float]:
         "seconds": round(took, 2),
         "created_after": round(created, 2),
         "per_second": round(count / took, 1),
+        "cpu_ms_per_pod": milliseconds_each(before, cpu_seconds(), count),
     }
 
 
@@ -153,14 +157,6 @@ async def reviews(port: int) -> dict[str, float]:
     return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2), "max_ms": round(max(latencies), 2)}
 
 
-def resident(replica: Replica) -> float:
-    """Resident memory in MB."""
-    for line in Path(f"/proc/{replica.process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return round(int(line.split()[1]) / 1024, 1)
-    raise AssertionError("no VmRSS")
-
-
 async def load(pods: int = 5000) -> dict[str, Any]:
     """One replica with `pods` served Pods: memory, the webhook alone and during a resync, and taking the Lease over."""
     result: dict[str, Any] = {"served_pods": pods}
@@ -176,7 +172,7 @@ async def load(pods: int = 5000) -> dict[str, Any]:
             until=lambda count: count >= pods,
             deadline=600,
         )
-        result["memory_mb"] = resident(first)
+        result["memory_mb"] = resident_mb(first.process.pid)
         # A replica that starts lists everything, then Kopf does; its webhook answers from the first moment on.
         second = await installation.start_replica()
         port = installation.ports[-1]
@@ -191,7 +187,7 @@ async def load(pods: int = 5000) -> dict[str, Any]:
             deadline=60,
         )
         result["takeover_seconds"] = round(time.monotonic() - killed, 1)
-        result["memory_of_second_mb"] = resident(second)
+        result["memory_of_second_mb"] = resident_mb(second.process.pid)
     return result
 
 

@@ -278,6 +278,7 @@ async def test_the_default_overlay_grants_what_is_needed_and_nothing_else(
     await judge(site, own_plane)
 
 
+@pytest.mark.slow
 async def test_with_mounted_certificates_the_base_grants_what_is_needed_and_nothing_else(
     own_plane: ControlPlane, kubelets: None, afterwards: AsyncExitStack, tmp_path: Path
 ) -> None:

@@ -177,7 +177,8 @@ async def test_two_claims_with_one_device_are_told_once_on_both(rig: TermRig) ->
 
         async def told() -> list[tuple[str, str]]:
             events = (await rig.api.plane.api.call("GET", EVENTS.path("default")))["items"]
-            return sorted((each["reason"], each["regarding"]["name"]) for each in events)
+            about = [(each["reason"], each["regarding"]) for each in events]
+            return sorted((reason, of["name"]) for reason, of in about if of["kind"] == "ResourceClaim")
 
         both = [("DevicesAllocatedTwice", "one"), ("DevicesAllocatedTwice", "two")]
         await wait_for(told, "events on both", until=lambda seen: seen == both)

@@ -255,6 +255,7 @@ async def remove_definition(site: Site) -> Object:
     return {"metadata": {"name": stored["metadata"]["name"]}, "spec": stored["spec"]}
 
 
+@pytest.mark.slow
 async def test_its_memory_does_not_grow_with_the_pods_that_have_been(site: Site, ns: str, gpu: Served) -> None:
     replica = site.installed.replicas[-1]
 

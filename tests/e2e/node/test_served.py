@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 LONG = pytest.mark.node
 BIND_LONG = pytest.param("Bind", marks=LONG)
-EACH = pytest.mark.parametrize("real", ["Rewrite", "Native", "Bind"], indirect=True, scope="session")
-BIND_IS_LONG = pytest.mark.parametrize("real", ["Rewrite", "Native", BIND_LONG], indirect=True, scope="session")
+EACH = pytest.mark.parametrize("real", ["Rewrite", "Native", BIND_LONG], indirect=True, scope="session")
 THREE = (FPGA, GPU, NIC)
 
 
@@ -79,7 +78,7 @@ async def test_4_three_containers_with_one_two_and_three_resources(real: RealSit
     assert not apart[0] & apart[1] | apart[0] & apart[2] | apart[1] & apart[2]
 
 
-@BIND_IS_LONG
+@EACH
 async def test_7_devices_are_free_when_their_pod_has_ended_although_it_is_still_there(real: RealSite, ns: str) -> None:
     ends = container(limits={GPU: 8}, command=["sleep", "1"])
     live = await real.start(ns, body("ends", ends, restartPolicy="Never"))
@@ -107,7 +106,7 @@ async def test_8_a_second_pod_waits_while_the_devices_are_taken_and_gets_them_af
     assert kinds(real, live) == {"gpu.example.com": 4}
 
 
-@BIND_IS_LONG
+@EACH
 async def test_init_containers_and_sidecars_see_what_the_mappings_say(real: RealSite, ns: str) -> None:
     init = (
         container("sidecar", limits={GPU: 1}, restartPolicy="Always"),
@@ -126,7 +125,7 @@ async def test_init_containers_and_sidecars_see_what_the_mappings_say(real: Real
     assert real.look(live, "warm-up").at < real.look(live).at
 
 
-@BIND_IS_LONG
+@EACH
 async def test_a_claim_of_the_pods_own_comes_besides(real: RealSite, ns: str) -> None:
     request = {"name": "gpu", "exactly": {"deviceClassName": GPUS, "count": 2}}
     claim = {"metadata": {"name": "mine"}, "spec": {"devices": {"requests": [request]}}}
@@ -219,7 +218,7 @@ async def test_a_pod_that_is_deleted_while_its_devices_are_prepared_leaves_nothi
     assert real.node.seen(made, "main") is None
 
 
-@BIND_IS_LONG
+@EACH
 async def test_a_pod_that_is_deleted_by_force_frees_its_devices(real: RealSite, ns: str) -> None:
     live = await real.start(ns, simple("first", 8))
     await real.delete(live, gracePeriodSeconds=0)
@@ -253,7 +252,7 @@ async def test_a_restart_of_the_driver_is_not_noticed(real: RealSite, ns: str) -
     await wait_for(real.node.cdi_specs, "the first to be unprepared", until=lambda specs: len(specs) == 1)
 
 
-@BIND_IS_LONG
+@EACH
 async def test_a_pod_starts_when_preparing_has_been_healed(real: RealSite, ns: str, afterwards: AsyncExitStack) -> None:
     await changed(real, afterwards, prepare_error="the device does not answer")
     made = await real.site.create(ns, simple())
