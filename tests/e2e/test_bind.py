@@ -420,7 +420,7 @@ async def test_two_claims_with_the_same_device_are_told(site: BindSite, ns: str,
 
     names = {"foreign", seen["status"]["extendedResourceClaimStatus"]["resourceClaimName"]}
     await wait_for(told, "events on both claims", until=lambda found: found == names)
-    assert await site.installation.replicas[-1].metric("drabridge_claims_overlapping") == 1
+    assert await site.installation.running.metric("drabridge_claims_overlapping") == 1
     shown = await site.condition(gpu.policy, "OneAllocator", "DevicesAllocatedTwice")
     assert shown["status"] == "False"
     assert all(f"ResourceClaim {ns}/{name}" in shown["message"] for name in names)

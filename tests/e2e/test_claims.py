@@ -65,7 +65,7 @@ async def test_pods_wait_while_their_class_is_missing_and_go_on_when_it_is_back(
         # What is mended within 5 s is not worth an event: policy, class and Pods are often applied together.
         assert seconds_after(each, event) >= 5
         assert not await ours.claim_exists(each)
-    metric = await ours.installed.replicas[-1].metric("drabridge_pods_without_claim", reason="DeviceClassMissing")
+    metric = await ours.installed.running.metric("drabridge_pods_without_claim", reason="DeviceClassMissing")
     assert metric >= 3
     await ours.add_class(gpu.device_class, driver, afterwards)
     for each in waiting:

@@ -244,7 +244,7 @@ async def test_a_policy_that_asks_for_native_where_the_gate_is_off_is_not_ready_
     await by_claim(site_135, ns, gpu.name)
     status = await delivered(site_135, gpu, "Rewrite")
     assert "the API server drops" in ready_of(status)["message"]
-    assert await site_135.installed.replicas[-1].metric("drabridge_native_gate") == 0
+    assert await site_135.installed.running.metric("drabridge_native_gate") == 0
 
 
 async def test_an_implicit_name_is_left_to_kube_scheduler_like_any_other(

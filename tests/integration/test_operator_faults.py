@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 import pytest_asyncio
 
 from cluster_site import CLASSES, POLICIES, Served, Site, claim_name, container, pod

@@ -141,5 +141,10 @@ class Installation:
             until=lambda body: all(webhook["clientConfig"].get("caBundle") for webhook in body["webhooks"]),
         )
 
+    @property
+    def running(self) -> Replica:
+        """The newest replica that has not ended."""
+        return next(replica for replica in reversed(self.replicas) if replica.process.exit_code is None)
+
     def _port_is_used(self) -> bool:
         return any(replica.process.exit_code is None for replica in self.replicas)

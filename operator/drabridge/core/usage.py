@@ -1,5 +1,6 @@
 """How much of each extended resource is in use, counted from Pods and claims alone."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ class Usage:
 Usages = Mapping[tuple[str, Delivery], Usage]
 """By resource name and delivery."""
 
+_Sums = defaultdict[tuple[str, Delivery], list[int]]
+"""A Usage's fields, in their order."""
+
 
 def count(
     rewritten: Iterable[tuple[Asked, ClaimView | None]], claims: Iterable[ClaimView], classes: ClassMap
@@ -34,26 +38,22 @@ def count(
     name that the class declares, else under its implicit name. Who makes one allocates it at once; one that nobody has
     allocated may be anybody's, since every author of claims can write that annotation.
     """
-    usages: dict[tuple[str, Delivery], Usage] = {}
+    sums: _Sums = defaultdict(lambda: [0, 0, 0])
     for asked, claim in rewritten:
-        resources = {request.name: request.resource for request in asked.requests}
-        for resource, usage in _of(claim, resources).items():
-            key = (resource, Delivery.REWRITE)
-            usages[key] = usages.get(key, Usage()) + usage
+        _add(sums, Delivery.REWRITE, {request.name: request.resource for request in asked.requests}, claim)
     for claim in claims:
         if claim.special and claim.owner_uid and claim.results is not None:
             names = {request: classes.name_of(device_class) for request, device_class in claim.classes.items()}
-            for resource, usage in _of(claim, names).items():
-                key = (resource, Delivery.BIND if claim.ours else Delivery.NATIVE)
-                usages[key] = usages.get(key, Usage()) + usage
-    return usages
+            _add(sums, Delivery.BIND if claim.ours else Delivery.NATIVE, names, claim)
+    return {key: Usage(*each) for key, each in sums.items()}
 
 
-def _of(claim: ClaimView | None, resources: Mapping[str, str]) -> dict[str, Usage]:
-    """One Pod's share; `resources` is request name -> resource name."""
-    usages = {resource: Usage(pods=1, claims=int(claim is not None)) for resource in resources.values()}
+def _add(sums: _Sums, delivery: Delivery, resources: Mapping[str, str], claim: ClaimView | None) -> None:
+    """Add one Pod's share; `resources` is request name -> resource name."""
+    for resource in set(resources.values()):
+        each = sums[resource, delivery]
+        each[0] += 1
+        each[1] += claim is not None
     for result in (claim.results if claim else None) or ():
-        resource = resources.get(result.request)
-        if resource is not None:
-            usages[resource] += Usage(allocated=1)
-    return usages
+        if result.request in resources:
+            sums[resources[result.request], delivery][2] += 1

@@ -1,7 +1,7 @@
 """Whether Pods come so fast that what only tells about them had better wait.
 
-A claim lets a Pod run; the allocation bound back and events let people know. Where many Pods come at once, API server
-and operator have claims first, and the Pods run sooner.
+A claim lets a Pod run; the allocation bound back, events and counts in statuses let people know. Where many Pods come
+at once, API server and operator have claims first, and the Pods run sooner.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Burst:
         self._claims: deque[float] = deque(maxlen=MANY)
 
     def claimed(self) -> None:
-        """Count a claim that was made now."""
+        """Count a claim that was made, or was seen for the first time, now."""
         self._claims.append(self._clock.monotonic())
 
     def lasts(self) -> bool:

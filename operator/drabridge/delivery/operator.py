@@ -104,6 +104,7 @@ class Operator:
             self.writer,
             self.metrics,
             self.bind.allocators if self.bind else lambda _drivers: None,
+            burst,
         )
         self.quotas = CompanionQuotas(self.caches, self.writer, self.recorder, self.metrics)
         self.classes = ClassNotices(self.caches, self.recorder)
@@ -119,6 +120,7 @@ class Operator:
             self.policies,
             self.quotas,
             self.bind.changed if self.bind else lambda _store, _change: None,
+            burst,
             leading=lambda: self.elector.is_leader,
         )
         self.native = NativeWatch(

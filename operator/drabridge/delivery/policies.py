@@ -10,7 +10,8 @@ from drabridge.core.bind.allocators import Allocators
 from drabridge.core.errors import Missing
 from drabridge.core.policy import Delivery
 from drabridge.core.policystatus import status_of
-from drabridge.core.usage import Usage
+from drabridge.core.usage import Usage, Usages
+from drabridge.delivery.burst import TOLD_WITHIN, Burst
 from drabridge.delivery.metrics import Metrics
 from drabridge.delivery.supply import Supply
 from drabridge.kube.caches import Caches
@@ -21,7 +22,10 @@ from drabridge.kube.workqueue import WorkQueue
 
 FIELD_MANAGER = "drabridge-status"
 SETTLE = 1.0
-"""Seconds that changes are collected before a status is computed: a rollout changes its counts hundreds of times."""
+"""Seconds that changes are collected before statuses are computed: a rollout changes their counts hundreds of times."""
+
+ALL = ""
+"""The key that stands for every policy: a change wakes one key, and what is in use is counted once for all of them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,6 +40,7 @@ class PolicyStatuses:
         client: Client,
         metrics: Metrics,
         allocators: Callable[[frozenset[str]], Allocators | None],
+        burst: Burst,
         *,
         clock: Clock = SYSTEM,
     ) -> None:
@@ -45,23 +50,28 @@ class PolicyStatuses:
         self._clock = clock
         self._metrics = metrics
         self._supply = supply
+        self._burst = burst
+        self._usages: Usages = {}
         self.queue: WorkQueue[str] = WorkQueue(self.serve, workers=2, metrics=metrics.of_queue("policy"))
 
     def wake_all(self) -> None:
-        """Compute every status again, soon."""
-        for record in self._caches.policies:
-            self.queue.wake_after(record.policy.name, SETTLE)
+        """Compute every status again, soon; in a burst of Pods a little later."""
+        self.queue.wake_after(ALL, TOLD_WITHIN if self._burst.lasts() else SETTLE)
 
     async def serve(self, name: str) -> None:
         """Write one policy's status if it is not what it should be."""
+        if name == ALL:
+            self._usages = self._caches.usage()
+            for each in self._caches.policies:
+                self.queue.wake(each.policy.name)
+            return
         record = self._caches.policies.get(name)
         if record is None:
             return
         total = await self._supply.total(record.policy.device_class)
-        usages = self._caches.usage()
         usage = sum(
             (
-                usages.get((record.policy.resource, delivery), Usage())
+                self._usages.get((record.policy.resource, delivery), Usage())
                 for delivery in (Delivery.REWRITE, Delivery.BIND, Delivery.NATIVE)
             ),
             Usage(),

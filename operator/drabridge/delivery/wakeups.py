@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from drabridge.core.errors import DrabridgeError
+from drabridge.delivery.burst import Burst
 from drabridge.delivery.policies import PolicyStatuses
 from drabridge.delivery.quotas import CompanionQuotas
 from drabridge.delivery.rewrite import Rewrites
@@ -36,6 +37,7 @@ class Wakeups:
         policies: PolicyStatuses,
         quotas: CompanionQuotas,
         bind_changed: Callable[[Store[Any], Change[Any]], None],
+        burst: Burst,
         *,
         leading: Callable[[], bool],
         clock: Clock = SYSTEM,
@@ -46,6 +48,7 @@ class Wakeups:
         self._policies = policies
         self._quotas = quotas
         self._bind_changed = bind_changed
+        self._burst = burst
         self._leading = leading
         self._clock = clock
         self._relisted = False
@@ -113,6 +116,8 @@ class Wakeups:
         self._rewrites.queue.wake(change.key)
 
     def _claim_changed(self, change: Change[Any]) -> None:
+        if change.before is None:
+            self._burst.claimed()
         for key in self._caches.pods.keys_of(change.key):
             self._rewrites.queue.wake(key)
 
