@@ -19,6 +19,7 @@ from aiohttp import web
 from drabridge.core.errors import DrabridgeError, InvalidInput, quoted
 from drabridge.delivery.bind import Bindings
 from drabridge.serve.leaving import end_connections
+from drabridge.serve.requests import body
 
 BODY_MAX = 64 * 1024 * 1024
 """Bytes of a request: a Pod of up to 3 MiB, and the names of all nodes."""
@@ -80,8 +81,9 @@ class _Extender:
 async def _answered(
     request: web.Request, answer: Callable[[Args], Awaitable[Any]], failed: Callable[[str], Any]
 ) -> web.Response:
+    sent = await body(request)
     try:
-        return web.json_response(await answer(_args(await request.read())))
+        return web.json_response(await answer(_args(sent)))
     except InvalidInput as error:
         _log.warning("a call that cannot be understood", path=request.path, error=str(error))
         return web.json_response(failed(f"drabridge: {error}"))

@@ -22,6 +22,7 @@ from drabridge.core.errors import quoted
 from drabridge.delivery.admission import Admission, Answer
 from drabridge.delivery.metrics import Metrics
 from drabridge.serve.leaving import end_connections
+from drabridge.serve.requests import body
 
 API_VERSION = "admission.k8s.io/v1"
 BODY_MAX = 8 * 1024 * 1024
@@ -61,7 +62,7 @@ class _Mutate:
         """Answer one review."""
         started = time.perf_counter()
         try:
-            review = _review(await request.read())
+            review = _review(await body(request))
         except _ReviewError as error:
             return web.Response(status=400, text=f"drabridge: {error}\n")
         answer = await self._answer(review)
