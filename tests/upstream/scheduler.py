@@ -102,9 +102,9 @@ class BindScheduler:
         config["clientConnection"] = {"kubeconfig": str(kubeconfig)}
         if self._qps:
             config["clientConnection"] |= {"qps": self._qps, "burst": self._qps}
-        for extender in config["extenders"]:
-            host = extender["urlPrefix"].removeprefix("https://")
-            extender["urlPrefix"] = f"https://127.0.0.1:{self._port}"
-            files = {key: str(self.directory / Path(value).name) for key, value in extender["tlsConfig"].items()}
-            extender["tlsConfig"] = {**files, "serverName": host}
+        (extender,) = config["extenders"]
+        host = extender["urlPrefix"].removeprefix("https://")
+        extender["urlPrefix"] = f"https://127.0.0.1:{self._port}"
+        files = {key: str(self.directory / Path(value).name) for key, value in extender["tlsConfig"].items()}
+        extender["tlsConfig"] = {**files, "serverName": host}
         return config
