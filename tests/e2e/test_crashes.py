@@ -77,6 +77,7 @@ async def create_steadily(site: Site, ns: str, gpu: str, enough: asyncio.Event, 
     return list(await asyncio.gather(*creating))
 
 
+@pytest.mark.slow
 async def test_a_rolling_restart_misses_no_pod(site: Site, ns: str, serve: Serve, fleet: Fleet) -> None:
     gpu = await serve(devices=125, nodes=6)
     await site.ready(gpu.policy, "Serving")
@@ -117,6 +118,7 @@ async def test_a_replica_that_leaves_sends_its_callers_elsewhere_before_it_ends(
         assert old.process.exit_code is None
 
 
+@pytest.mark.slow
 async def test_replicas_that_are_killed_one_at_a_time_leave_nothing_behind(
     site: Site, ns: str, serve: Serve, fleet: Fleet, record_property: Callable[[str, object], None]
 ) -> None:
