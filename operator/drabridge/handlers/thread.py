@@ -77,6 +77,8 @@ async def _run_kopf(inbox: Inbox, flag: threading.Event) -> None:
     roots = await kopf.spawn_tasks(clusterwide=True, standalone=True, settings=settings(), memo=inbox, stop_flag=flag)
     ended, _ = await asyncio.wait(roots, return_when=asyncio.FIRST_COMPLETED)
     flag.set()  # a thread of the loop waits for it
+    # From here on asyncio would report each task that has failed, too, and each that is left behind.
+    loop.set_exception_handler(lambda *_: None)
     deadline = loop.time() + ENDS_WITHIN
     cancelled: set[asyncio.Task[object]] = set()
     while (left := asyncio.all_tasks() - ours) and loop.time() < deadline:
@@ -85,10 +87,6 @@ async def _run_kopf(inbox: Inbox, flag: threading.Event) -> None:
         cancelled |= left
         await asyncio.wait(left, timeout=0.1)
     if left:
-        loop.set_exception_handler(lambda *_: None)  # which would say once more, of each, that it was left behind
         _log.info("left behind", tasks=sorted(task.get_name() for task in left))
-    for task in cancelled - left:
-        if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not report it as overlooked
     for task in ended:
         await task

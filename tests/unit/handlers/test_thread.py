@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import warnings
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ class Kopf:
     async def spawn_tasks(self, *, stop_flag: threading.Event, **_: Any) -> set[asyncio.Task[None]]:
         self.begun += 1
         self._tasks.append(asyncio.create_task(self._watch()))
+        self._tasks.append(asyncio.create_task(self._broken()))
         return {asyncio.create_task(self._root(stop_flag, fails=self.begun <= self._fails))}
 
     async def _root(self, stop_flag: threading.Event, *, fails: bool) -> None:
@@ -35,6 +37,10 @@ class Kopf:
         if fails:
             raise RuntimeError("Error in the watch-stream")
         await asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)
+
+    async def _broken(self) -> None:
+        if self.begun <= self._fails:
+            raise RuntimeError("Error in another watch-stream")
 
     async def _watch(self) -> None:
         lock = asyncio.Condition()
@@ -99,6 +105,15 @@ async def test_it_begins_anew_when_kopf_fails(monkeypatch: pytest.MonkeyPatch, d
     kopf_ = Kopf(fails=2, deaf=deaf)
     operator = await watched(kopf_, monkeypatch, 3)
     assert (kopf_.begun, operator.asked) == (3, 2)
+
+
+async def test_what_failed_is_reported_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(thread, "_log", SimpleNamespace(warning=lambda _, error: said.append(error)))
+    await watched(Kopf(fails=2, deaf=False), monkeypatch, 3)
+    gc.collect()
+    assert said == ["Error in the watch-stream"] * 2
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
 async def test_what_kopf_leaves_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
