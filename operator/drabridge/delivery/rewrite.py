@@ -151,8 +151,7 @@ class Rewrites:
     def _wait(self, pod: PodView, waiting: Waiting) -> None:
         """Say why once it takes long; what changes in the cluster wakes the Pod, not the time."""
         self._note(pod.key, waiting.reason)
-        early = LATE_AFTER - self._age(pod)
-        if early > 0:
+        if (early := self._late_in(pod)) > 0:
             self.queue.wake_after(pod.key, early)
         else:
             self._record(pod, waiting.reason, with_cure(waiting.detail, waiting.reason), "Warning", "Wait")
@@ -189,7 +188,7 @@ class Rewrites:
             self._metrics.claims.labels("unavailable").inc()
             self._unanswered[pod.key] = unanswered
             self._note(pod.key, Reason.CLAIM_LATE)
-            if self._age(pod) > LATE_AFTER:
+            if self._late_in(pod) <= 0:
                 note = with_cure(f"ResourceClaim {name}: {error}", Reason.CLAIM_LATE)
                 self._record(pod, Reason.CLAIM_LATE, note, "Warning", "CreateClaim")
             raise
@@ -245,6 +244,10 @@ class Rewrites:
         for reason, count in Counter(self._waiting.values()).items():
             self._metrics.waiting.labels(reason).set(count)
         self._metrics.queue_depth.labels("rewrite").set(self.queue.depth)
+
+    def _late_in(self, pod: PodView) -> float:
+        """Seconds until its claim is late for sure; the API server writes the whole second in which it was created."""
+        return LATE_AFTER + 1.0 - self._age(pod)
 
     def _age(self, pod: PodView) -> float:
         created = datetime.strptime(pod.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
