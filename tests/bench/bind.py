@@ -38,7 +38,8 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from usage import cpu_seconds, milliseconds_each, resident_mb
+from usage import cpu_seconds, milliseconds_each
+from workload import CREATORS, PODS, all_bound
 
 import builders
 from drabridge.core.bind.placement import Placement
@@ -57,11 +58,8 @@ from upstream.scheduler import BindScheduler
 from upstream.switch import Switch
 
 DRIVER = "gpu.example.com"
-PODS = "/api/v1/namespaces/bench/pods"
 CLAIMS = "/api/v1/namespaces/bench/persistentvolumeclaims"
 VOLUME_SECONDS = 3.0
-CREATORS = 16
-"""Pods are created by so many clients at once."""
 
 USERS = {
     "native": "system:kube-scheduler",
@@ -110,18 +108,13 @@ class Bench:
             spec["volumes"] = [{"name": "own", "persistentVolumeClaim": {"claimName": f"p{number}"}}]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{number}"}, "spec": spec}
 
-    async def all_bound(self) -> bool:
-        """Whether no Pod waits. A list by a field does not tell how many are left."""
-        unbound = await self.plane.api.call("GET", PODS, query={"fieldSelector": "spec.nodeName=", "limit": "1"})
-        return not unbound["items"]
-
     async def measure(self, count: int) -> dict[str, Any]:
         """Pods a second from the first create to the last binding."""
         before, cpu = self._writes(), cpu_seconds()
         started = time.monotonic()
         await self.create(count)
         created = time.monotonic() - started
-        await wait_for(self.all_bound, "all Pods to be bound", deadline=600)
+        await wait_for(lambda: all_bound(self.plane), "all Pods to be bound", deadline=600)
         took = time.monotonic() - started
         used = milliseconds_each(cpu, cpu_seconds(), count)
         await self.check()
@@ -166,7 +159,7 @@ class Bench:
             outcome: int(await self.replica.metric("drabridge_extender_binds_total", outcome=outcome))
             for outcome in ("bound", "conflict", "failed")
         }
-        return {"binds": binds, "operator_mb": resident_mb(self.replica.process.pid)}
+        return {"binds": binds, "operator_mb": self.replica.process.resident_mb}
 
 
 @asynccontextmanager
@@ -337,7 +330,7 @@ async def takeover() -> dict[str, Any]:
         await wait_for(lambda: other.metric("drabridge_leader"), "the other one to lead", deadline=60)
         led = time.monotonic() - killed
         switch.target = port  # what the leader's label does in a cluster
-        await wait_for(one.all_bound, "the Pod to be bound", deadline=120)
+        await wait_for(lambda: all_bound(one.plane), "the Pod to be bound", deadline=120)
         row = {"leads_after_s": round(led, 2), "bound_after_s": round(time.monotonic() - killed, 2)}
     say(json.dumps(row))
     return row

@@ -25,7 +25,8 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from usage import cpu_seconds, milliseconds_each, resident_mb
+from usage import cpu_seconds, milliseconds_each
+from workload import CREATORS, PODS, all_bound
 
 from upstream.api import Object, wait_for
 from upstream.build import binary
@@ -34,9 +35,6 @@ from upstream.installation import NAMESPACE, Installation
 
 RESOURCE = "example.com/gpu"
 CLASS = "gpu.example.com"
-PODS = "/api/v1/namespaces/bench/pods"
-CREATORS = 16
-"""Pods are created by so many clients at once."""
 
 SETTLE = 8
 """Seconds that an operator is left alone after its start, in which it compares its caches with the API server."""
@@ -83,11 +81,6 @@ async def create(cluster: ControlPlane, count: int, prefix: str = "p") -> None:
             await cluster.api.call("POST", PODS, pod(name))
 
     await asyncio.gather(*(creator() for _ in range(CREATORS)))
-
-
-async def all_bound(cluster: ControlPlane) -> bool:
-    """Whether no Pod waits. A list by a field does not tell how many are left."""
-    return not (await cluster.api.call("GET", PODS, query={"fieldSelector": "spec.nodeName=", "limit": "1"}))["items"]
 
 
 async def throughput(cluster: ControlPlane, count: int) -> dict[str, Any]:
@@ -170,7 +163,7 @@ async def load(pods: int = 5000) -> dict[str, Any]:
             until=lambda count: count >= pods,
             deadline=600,
         )
-        result["memory_mb"] = resident_mb(first.process.pid)
+        result["memory_mb"] = first.process.resident_mb
         # A replica that starts lists everything, then Kopf does; its webhook answers from the first moment on.
         second = await installation.start_replica()
         port = installation.ports[-1]
@@ -185,7 +178,7 @@ async def load(pods: int = 5000) -> dict[str, Any]:
             deadline=60,
         )
         result["takeover_seconds"] = round(time.monotonic() - killed, 1)
-        result["memory_of_second_mb"] = resident_mb(second.process.pid)
+        result["memory_of_second_mb"] = second.process.resident_mb
     return result
 
 

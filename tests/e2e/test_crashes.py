@@ -83,14 +83,14 @@ async def test_a_rolling_restart_misses_no_pod(site: Site, ns: str, serve: Serve
     await site.ready(gpu.policy, "Serving")
     enough = asyncio.Event()
     creating = asyncio.create_task(create_steadily(site, ns, gpu.name, enough, at_most=6 * 125))
-    at_least = asyncio.create_task(asyncio.sleep(10))
+    at_least = asyncio.create_task(asyncio.sleep(15))
     for old in list(fleet.replicas):
         await fleet.start()
         await fleet.stop(old)
     await at_least
     enough.set()
     created = await creating
-    assert len(created) >= 10 * PODS_A_SECOND - 1
+    assert len(created) >= 15 * PODS_A_SECOND - 1
     assert [each["metadata"]["name"] for each in created if not claim_name(each)] == []
     assert fleet.balancer.failed == []
     found = await settled(site, ns, gpu.name)
@@ -103,7 +103,7 @@ async def test_a_replica_that_leaves_sends_its_callers_elsewhere_before_it_ends(
 ) -> None:
     """API servers keep connections; one that closes with the next request on its way would be a missed Pod."""
     gpu = await serve(devices=16)
-    async with Fleet(site, "--leave-after=6") as fleet:
+    async with Fleet(site, "--leave-after=10") as fleet:
         old = await fleet.start()
         await site.installed.wait_trusted()
         await site.ready(gpu.policy, "Serving")

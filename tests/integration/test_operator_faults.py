@@ -260,10 +260,6 @@ async def remove_definition(site: Site) -> Object:
 async def test_its_memory_does_not_grow_with_the_pods_that_have_been(site: Site, ns: str, gpu: Served) -> None:
     replica = site.installed.replicas[-1]
 
-    def resident() -> int:
-        lines = Path(f"/proc/{replica.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS:"))
-
     async def come_and_go(batch: int) -> None:
         before = await replica.metric("drabridge_claim_creates_total", result="created")
         await asyncio.gather(
@@ -284,10 +280,10 @@ async def test_its_memory_does_not_grow_with_the_pods_that_have_been(site: Site,
         await wait_for(left, "Pods and claims to be gone", until=lambda count: not count, deadline=60)
 
     await come_and_go(0)
-    before = resident()
+    before = replica.process.resident_mb
     for batch in range(1, 5):
         await come_and_go(batch)
-    assert resident() - before < 25, "MiB more after 400 Pods more"
+    assert replica.process.resident_mb - before < 25, "MiB more after 400 Pods more"
 
 
 async def test_it_ends_when_its_crd_is_gone_for_good(site: Site) -> None:

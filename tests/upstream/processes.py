@@ -98,6 +98,12 @@ class Process:
         """The exit code as subprocess gives it (negative: the signal), None while the process runs."""
         return self._child.poll()
 
+    @property
+    def resident_mb(self) -> float:
+        """Resident memory in MiB."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmRSS:"))
+
     def said(self, lines: int | None = None) -> str:
         """Give the log since this process began; with `lines`, only that many from its end."""
         with self.log.open("rb") as log:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from upstream.api import Object
 
 LONG = pytest.mark.node
-BIND_LONG = pytest.param("Bind", marks=LONG)
-EACH = pytest.mark.parametrize("real", ["Rewrite", "Native", BIND_LONG], indirect=True, scope="session")
+EACH = pytest.mark.parametrize(
+    "real", ["Rewrite", "Native", pytest.param("Bind", marks=LONG)], indirect=True, scope="session"
+)
 THREE = (FPGA, GPU, NIC)
 
 
